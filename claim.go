@@ -1,0 +1,210 @@
+package picket
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/picket-go/picket/internal/backoff"
+	"github.com/picket-go/picket/internal/bound"
+	"github.com/picket-go/picket/internal/lease"
+)
+
+const (
+	tryBound  = 3 * time.Second // of TryAcquire and of Release
+	recheck   = 3 * time.Second // a waiter asks at least this often
+	undoBound = 30 * time.Second
+)
+
+// pending is a claim that is not a lease yet, and what the store may know of it.
+type pending struct {
+	claim  Claim
+	doubt  bool // an attempt had no clear answer; sticky until the claim's end (DESIGN 3.1)
+	queued bool // the store may have a place for it
+}
+
+func (l *Locker) newPending(key string, queue bool) *pending {
+	p := &pending{claim: Claim{ID: rand.Text(), Key: key, Queue: queue}}
+	l.dress(p)
+	return p
+}
+
+// dress gives the claim the settings of l: waiters of different settings share one place.
+func (l *Locker) dress(p *pending) {
+	s := l.set
+	p.claim.TTL, p.claim.MinHold, p.claim.LockDelay = s.term(), s.minHold, s.lockDelay
+	p.claim.Holder = Holder{ID: p.claim.ID, Host: hostname(), PID: pid, Since: time.Now().Truncate(time.Millisecond), Label: s.label}
+	if p.claim.Queue {
+		p.claim.Recheck = recheck
+	}
+}
+
+// attemptBound is how long one attempt may go unanswered before the claim is sent again.
+func (s *settings) attemptBound() time.Duration {
+	return min(max(s.term()/2, 50*time.Millisecond), time.Second)
+}
+
+// errLate is a grant that came after its own end.
+var errLate = errors.New("picket: grant came after its own end")
+
+// ask sends the claim once. It returns a lease, or an error: errLate when the claim is burnt, else the store's.
+func (l *Locker) ask(ctx context.Context, p *pending, limit time.Duration) (*Lease, error) {
+	c := l.core
+	call := bound.New(ctx, min(limit, l.set.attemptBound()))
+	t0 := c.clock.now()
+	grant, err := c.store.Acquire(call, p.claim)
+	call.Stop()
+	return l.answer(ctx, p, t0, grant, err)
+}
+
+// answer is what an answer to a request for p, sent at t0, makes of it.
+func (l *Locker) answer(ctx context.Context, p *pending, t0 lease.Instant, grant Grant, err error) (*Lease, error) {
+	if err != nil {
+		p.note(err)
+		return nil, err
+	}
+	le := newLease(l, p, grant, t0)
+	switch {
+	case l.core.clock.exact() >= le.window.End:
+		p.doubt = true // its hold at the store may be over: nothing of it may come back
+		l.burn(ctx, p)
+		return nil, errLate
+	case !l.core.adopt(le):
+		l.burn(ctx, p)
+		return nil, ErrClosed
+	}
+	l.core.renewer.add(le)
+	return le, nil
+}
+
+// note remembers what err says of the claim at the store.
+func (p *pending) note(err error) {
+	switch {
+	case definite(err), unsent(err):
+	case errors.Is(err, ErrBusy):
+		p.queued = p.claim.Queue
+	default:
+		p.doubt = true
+	}
+}
+
+// definite reports whether err is an answer that asking again does not change.
+func definite(err error) bool {
+	return errors.Is(err, ErrRefused) || errors.Is(err, ErrUnsupported) || errors.Is(err, ErrInvalid)
+}
+
+// burn ends a granted claim that nobody will hold, and waits for it a little: the next claim on the key would be busy because of it.
+func (l *Locker) burn(ctx context.Context, p *pending) {
+	c := l.core
+	p.claim.Doubt = p.doubt
+	call := c.detached(ctx, l.set.attemptBound())
+	err := c.store.Release(call, p.claim)
+	c.end(call)
+	if unanswered(err) {
+		c.undo(ctx, p.claim)
+	}
+}
+
+// abandon leaves the queue and undoes a claim in doubt, behind the caller's back: it must leave on time. The caller has entered.
+func (c *core) abandon(ctx context.Context, p *pending) {
+	if p == nil || !p.doubt && !p.queued {
+		return
+	}
+	p.claim.Doubt = p.doubt
+	c.undo(ctx, p.claim)
+}
+
+// undo releases by id until the store has answered, for up to one TTL: an undo that cannot be delivered leaves a ghost for that long anyway.
+func (c *core) undo(ctx context.Context, claim Claim) {
+	c.spawn(func() {
+		call := c.detached(ctx, min(max(claim.TTL, tryBound), undoBound))
+		defer c.end(call)
+		for n := 0; unanswered(c.store.Release(call, claim)); n++ {
+			select {
+			case <-call.Done():
+				return
+			case <-time.After(backoff.Jitter(backoff.Exponential(n, 20*time.Millisecond, time.Second))):
+			}
+		}
+	})
+}
+
+// unanswered reports whether a release got no answer.
+func unanswered(err error) bool { return err != nil && !errors.Is(err, ErrLost) && !definite(err) }
+
+// try makes one attempt, repeated with the same claim while there is no answer, for tryBound at most.
+func (l *Locker) try(ctx context.Context, key string) (le *Lease, attempts int, err error) {
+	p := l.newPending(key, false)
+	defer func() {
+		if le == nil {
+			l.core.abandon(ctx, p)
+		}
+	}()
+	began := l.core.clock.now()
+	for {
+		left := tryBound - (l.core.clock.now() - began)
+		if l.core.stopping() {
+			return nil, attempts, ErrClosed
+		}
+		if ctx.Err() != nil || left <= 0 {
+			return nil, attempts, l.unavailable(ctx, key, l.core.clock.now()-began, err)
+		}
+		le, err = l.ask(ctx, p, left)
+		attempts++
+		switch {
+		case err == nil && ctx.Err() != nil: // ctx wins
+			le.discard(ctx)
+			p = nil
+			return nil, attempts, l.unavailable(ctx, key, 0, nil)
+		case err == nil, errors.Is(err, ErrBusy), errors.Is(err, ErrClosed), definite(err):
+			return le, attempts, err
+		case errors.Is(err, errLate):
+			p = l.newPending(key, false)
+			continue
+		}
+		l.core.pause(ctx, backoff.Jitter(backoff.Exponential(attempts-1, 5*time.Millisecond, 250*time.Millisecond)))
+	}
+}
+
+// pause waits for d, ctx or Shutdown.
+func (c *core) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.closing:
+	}
+}
+
+// unavailable is the error of an acquire whose last attempts went unanswered, the last with err, which may be nil.
+func (l *Locker) unavailable(ctx context.Context, key string, silent time.Duration, err error) error {
+	text := "picket: acquire " + quote(key)
+	if err == nil && ctx.Err() != nil {
+		return ended(ctx, text)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = nil // our own bound: says nothing that the text does not
+	}
+	text += ": store is unavailable: no answer for " + silent.Round(time.Millisecond).String()
+	return explain(text, ErrUnavailable, append([]error{err}, ctxErrors(ctx)...)...)
+}
+
+// ended is the error of work that ctx ended before the store was asked.
+func ended(ctx context.Context, text string) error {
+	errs := ctxErrors(ctx)
+	return explain(text+": "+oneLine(errs[0].Error()), errs[0], errs[1:]...)
+}
+
+// ctxErrors returns nothing while ctx goes on, else its error and its cause if that is another.
+func ctxErrors(ctx context.Context) []error {
+	err := ctx.Err()
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return []error{err, cause}
+	}
+	return []error{err}
+}

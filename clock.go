@@ -1,0 +1,36 @@
+package picket
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/picket-go/picket/internal/lease"
+)
+
+// clock is the holder's: monotonic, and it goes on while the machine sleeps. The wall clock may jump as it likes.
+//
+// Go's monotonic clock stands still in suspend on Linux (golang/go#24595), so what the machine slept is added. Only that is taken from the system: in a synctest bubble the
+// rest is virtual.
+type clock struct {
+	epoch  time.Time
+	asleep func() time.Duration
+	before time.Duration // asleep at the epoch
+	slept  atomic.Int64  // since then, as last seen
+}
+
+// newClock starts a clock in place: it must not be copied.
+func (c *clock) start(asleep func() time.Duration) {
+	c.epoch, c.asleep, c.before = time.Now(), asleep, asleep()
+}
+
+// now returns the time since the clock was started. It may have missed a sleep since the last exact: good for the moment before a request, where too early is safe.
+func (c *clock) now() lease.Instant { return time.Since(c.epoch) + time.Duration(c.slept.Load()) }
+
+// exact is now after a look at the machine's sleep, which costs two system calls.
+func (c *clock) exact() lease.Instant {
+	slept := int64(c.asleep() - c.before)
+	if old := c.slept.Load(); slept-old > int64(5*time.Millisecond) { // no suspend is shorter; two readings of one clock can be microseconds apart
+		c.slept.CompareAndSwap(old, slept)
+	}
+	return c.now()
+}

@@ -1,0 +1,167 @@
+package picket
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	ErrBusy        = errors.New("picket: key is busy")            // somebody else holds it, waits for it, or it cools down; *BusyError has the facts
+	ErrLost        = errors.New("picket: lease is lost")          // over, or about to be, and we did not release it; *LostError has the reason
+	ErrReleased    = errors.New("picket: lease is released")      // we released it ourselves
+	ErrUnavailable = errors.New("picket: store is unavailable")   // no answer, or an answer that says try later (LOADING, CLUSTERDOWN, READONLY after failover)
+	ErrRefused     = errors.New("picket: store refused")          // an answer that a retry does not cure (foreign key type, NOAUTH, NOPERM, OOM)
+	ErrUncertain   = errors.New("picket: outcome unknown")        // the request may or may not have taken effect
+	ErrInvalid     = errors.New("picket: invalid argument")       // key, TTL, option; nothing was sent
+	ErrClosed      = errors.New("picket: locker is shut down")    // after Shutdown
+	ErrUnsupported = errors.New("picket: not supported by store") // an optional interface or a Claim field that the store lacks
+)
+
+// BusyError tells whom we waited for. Its message is one line: key, holder, since, remaining. It unwraps to the ctx error and its cause if ctx ended the wait.
+type BusyError struct {
+	Key       string
+	Holder    Holder        // zero if nobody holds it and others wait
+	Remaining time.Duration // until the holder's record ends if it is not renewed; NoExpiry if no clock ends it
+	Waiters   int           // known waiters before us, -1 if the store cannot tell
+	cause     []error
+}
+
+func (e *BusyError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "picket: key %q is busy: ", e.Key)
+	if h := e.Holder.String(); h == "" {
+		b.WriteString("nobody holds it yet")
+	} else {
+		b.WriteString("held by " + h)
+	}
+	switch {
+	case e.Remaining == NoExpiry:
+		b.WriteString(", until its process ends")
+	case e.Remaining > 0:
+		fmt.Fprintf(&b, ", for %s more unless renewed", e.Remaining.Round(time.Millisecond))
+	}
+	if e.Waiters > 0 {
+		fmt.Fprintf(&b, ", %d waiting", e.Waiters)
+	}
+	for i, c := range e.cause {
+		if i == 0 {
+			b.WriteString(": ")
+		} else {
+			b.WriteString(", ")
+		}
+		b.WriteString(oneLine(c.Error()))
+	}
+	return b.String()
+}
+
+// Is reports whether target is ErrBusy.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// Unwrap returns the ctx error and its cause if ctx ended the wait.
+func (e *BusyError) Unwrap() []error { return e.cause }
+
+// String returns the holder as operators read it, without its claim id, which is a capability: whoever knows it can release. The zero Holder is "".
+func (h Holder) String() string {
+	var parts []string
+	if h.Host != "" {
+		parts = append(parts, printable(h.Host))
+	}
+	if h.PID != 0 {
+		parts = append(parts, "pid "+strconv.Itoa(h.PID))
+	}
+	if h.Label != "" {
+		parts = append(parts, "("+printable(h.Label)+")")
+	}
+	if !h.Since.IsZero() {
+		parts = append(parts, "since "+h.Since.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	}
+	if len(parts) == 0 && h.ID != "" {
+		return "another claim"
+	}
+	return strings.Join(parts, " ")
+}
+
+// LostError says which lease ended and why.
+type LostError struct {
+	Key    string
+	Token  int64
+	Reason Reason    // a store that cannot tell leaves it empty
+	At     time.Time // when we knew
+}
+
+func (e *LostError) Error() string {
+	reason := string(e.Reason)
+	if reason == "" {
+		reason = "no record of this claim"
+	}
+	if e.Token == 0 {
+		return fmt.Sprintf("picket: lease on %q is lost: %s", e.Key, reason)
+	}
+	return fmt.Sprintf("picket: lease on %q with token %d is lost: %s", e.Key, e.Token, reason)
+}
+
+// Is reports whether target is ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Reason is a word that is the same in logs, metrics and exit messages.
+type Reason string
+
+const (
+	ReasonExpired     Reason = "expired"     // our clock says so, or the store has no record any more
+	ReasonUnreachable Reason = "unreachable" // renewals went unanswered
+	ReasonDeleted     Reason = "deleted"     // the record vanished before its time
+	ReasonStolen      Reason = "stolen"      // another claim's record is in its place
+	ReasonBroken      Reason = "broken"      // by an operator
+	ReasonMaxHold     Reason = "max-hold"
+	ReasonFailover    Reason = "failover" // the store says it is not the one that granted
+)
+
+// lineError is several errors with one line of text, which errors.Join cannot do.
+type lineError struct {
+	text string
+	errs []error
+}
+
+func (e *lineError) Error() string   { return e.text }
+func (e *lineError) Unwrap() []error { return e.errs }
+
+// explain joins the errors that are not nil behind one line of text; the text of each that is not a sentinel of ours follows it.
+func explain(text string, sentinel error, more ...error) error {
+	e := &lineError{text: text, errs: []error{sentinel}}
+	for _, err := range more {
+		if err == nil {
+			continue
+		}
+		e.errs = append(e.errs, err)
+		if t := oneLine(err.Error()); !strings.Contains(e.text, t) {
+			e.text += ": " + t
+		}
+	}
+	return e
+}
+
+func invalid(format string, args ...any) error {
+	return explain("picket: invalid argument: "+fmt.Sprintf(format, args...), ErrInvalid)
+}
+
+func quote(s string) string { return strconv.Quote(s) }
+
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "; ") }
+
+// printable keeps a name that came from elsewhere from steering a terminal.
+func printable(s string) string {
+	q := strconv.Quote(s)
+	return q[1 : len(q)-1]
+}
+
+// unsent reports whether err says that nothing left this process.
+func unsent(err error) bool {
+	u, ok := errors.AsType[interface {
+		error
+		Unsent() bool
+	}](err)
+	return ok && u.Unsent()
+}

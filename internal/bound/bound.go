@@ -1,0 +1,121 @@
+// Package bound has a context that a deadline ends and whose timer exists only if somebody listens.
+//
+// A lock is acquired and released in well under a millisecond, each time with a bound of seconds that almost never matters. A timer, a channel and a cancel function for
+// each would cost more than the lock.
+package bound
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Context ends with its parent, after its bound, or when it is stopped.
+type Context struct {
+	values   context.Context
+	parent   context.Context // nil: detached
+	deadline time.Time
+
+	mu      sync.Mutex
+	armed   context.Context // made by the first Done
+	cancel  context.CancelFunc
+	stopped bool
+}
+
+var _ context.Context = (*Context)(nil)
+
+// None returns a context that never ends and has no values: of work that nobody asked for.
+func None() context.Context { return none{} }
+
+// New returns a child of parent that ends after d at the latest.
+func New(parent context.Context, d time.Duration) *Context {
+	return &Context{values: parent, parent: parent, deadline: time.Now().Add(d)}
+}
+
+// Detached returns a context with the values of ctx that ends after d, whatever becomes of ctx.
+func Detached(ctx context.Context, d time.Duration) *Context {
+	return &Context{values: ctx, deadline: time.Now().Add(d)}
+}
+
+// OnlyDeadline reports whether ctx never ends, or is a Context that nothing but its own bound can end: its call needs no second goroutine to be left on time.
+func OnlyDeadline(ctx context.Context) bool {
+	c, ok := ctx.(*Context)
+	if !ok {
+		return ctx.Done() == nil
+	}
+	return c.parent == nil || OnlyDeadline(c.parent)
+}
+
+// Stop ends c and frees its timer.
+func (c *Context) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
+
+// Deadline returns the earlier of the bound and the parent's deadline.
+func (c *Context) Deadline() (time.Time, bool) {
+	if c.parent != nil {
+		if d, ok := c.parent.Deadline(); ok && d.Before(c.deadline) {
+			return d, true
+		}
+	}
+	return c.deadline, true
+}
+
+// Done starts the timer.
+func (c *Context) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.armed == nil {
+		parent := c.parent
+		if parent == nil {
+			parent = context.WithoutCancel(c.values)
+		}
+		c.armed, c.cancel = context.WithDeadline(parent, c.deadline)
+		if c.stopped {
+			c.cancel()
+		}
+	}
+	return c.armed.Done()
+}
+
+// Err tells the end exactly, also when no timer has been started.
+func (c *Context) Err() error {
+	c.mu.Lock()
+	armed, stopped := c.armed, c.stopped
+	c.mu.Unlock()
+	switch {
+	case armed != nil && armed.Err() != nil:
+		return armed.Err()
+	case stopped:
+		return context.Canceled
+	case c.parent != nil && c.parent.Err() != nil:
+		return c.parent.Err()
+	case !time.Now().Before(c.deadline):
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Value is asked of the armed context once there is one, so that the context package finds its own parent there and starts no goroutine for children.
+func (c *Context) Value(key any) any {
+	c.mu.Lock()
+	armed := c.armed
+	c.mu.Unlock()
+	if armed != nil {
+		return armed.Value(key)
+	}
+	return c.values.Value(key)
+}
+
+// none is what context.Background is, for a library that makes no contexts for its callers.
+type none struct{}
+
+func (none) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (none) Done() <-chan struct{}       { return nil }
+func (none) Err() error                  { return nil }
+func (none) Value(any) any               { return nil }

@@ -1,0 +1,176 @@
+package picket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// Locker grants leases on keys of one store. Without leases and waiters it owns no goroutine, timer or connection.
+type Locker struct {
+	core *core
+	set  *settings
+}
+
+// New returns a Locker on store. It does no I/O; a bad combination of options is reported as ErrInvalid by every acquire.
+func New(store Store, opts ...Option) *Locker {
+	l := &Locker{newCore(store), defaults().with(opts)}
+	if store == nil {
+		l.set.err = invalid("the store is nil")
+	}
+	return l
+}
+
+// With returns a Locker for another kind of lock: same store, renewer and queue, settings changed by opts. It costs one small allocation.
+func (l *Locker) With(opts ...Option) *Locker { return &Locker{l.core, l.set.with(opts)} }
+
+// Acquire waits until key is granted, ctx ends, MaxWait is over (ErrBusy) or the store has been silent for one TTL (ErrUnavailable). ctx bounds only the acquiring.
+func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
+	return l.acquire(ctx, key, (*Locker).wait)
+}
+
+// TryAcquire makes one attempt and returns a *BusyError when the key is held, cooling, or others wait for it. It gives up with ErrUnavailable after 3 s without answer.
+func (l *Locker) TryAcquire(ctx context.Context, key string) (*Lease, error) {
+	return l.acquire(ctx, key, (*Locker).try)
+}
+
+func (l *Locker) acquire(ctx context.Context, key string, how func(*Locker, context.Context, string) (*Lease, int, error)) (*Lease, error) {
+	ctx = l.set.acquireStart(ctx, key)
+	began := l.core.clock.now()
+	var (
+		le       *Lease
+		attempts int
+	)
+	err := l.admit(ctx, key)
+	if err == nil {
+		le, attempts, err = how(l, ctx, key)
+		l.core.leave()
+	}
+	l.set.acquireEnd(ctx, AcquireEvent{Key: key, Lease: le, Err: err, Waited: l.core.clock.now() - began, Attempts: attempts})
+	return le, err
+}
+
+// admit refuses what could never be granted, before anything is sent; after nil the caller has entered the core.
+func (l *Locker) admit(ctx context.Context, key string) error {
+	switch {
+	case l.set.err != nil:
+		return l.set.err
+	case key == "":
+		return invalid("the key is empty")
+	case len(key) > maxKey:
+		return invalid("the key has %d bytes, more than %d", len(key), maxKey)
+	}
+	if held, ok := FromContext(ctx, key); ok && sameStore(held.core.store, l.core.store) && held.lostOrReleased() == nil {
+		return invalid("key %q is held by this call chain (token %d): it would wait for itself; use picket.FromContext", key, held.Token())
+	}
+	if err := l.core.enter(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		l.core.leave()
+		return ended(ctx, "picket: acquire "+quote(key))
+	}
+	return nil
+}
+
+const maxKey = 512
+
+// sameStore compares stores that a user may have made of anything.
+func sameStore(a, b Store) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
+}
+
+// Do acquires key, runs fn, releases. fn's ctx is a child of ctx that also ends, with a *LostError as cause, before the lease can end.
+// Do returns nil only if fn returned nil and the lease was good when it returned; it returns after fn has returned, also when fn panics.
+// ErrUncertain after a nil of fn says that the work is done and only the release went unanswered: the key frees itself.
+func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lease *Lease) error) error {
+	return l.do(ctx, key, fn, l.Acquire)
+}
+
+// TryDo is Do with one attempt: fn has not run if the error is a *BusyError for key.
+func (l *Locker) TryDo(ctx context.Context, key string, fn func(ctx context.Context, lease *Lease) error) error {
+	return l.do(ctx, key, fn, l.TryAcquire)
+}
+
+func (l *Locker) do(ctx context.Context, key string, fn func(context.Context, *Lease) error, acquire func(context.Context, string) (*Lease, error)) error {
+	if fn == nil {
+		return invalid("the function to run under %q is nil", key)
+	}
+	le, err := acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	free := func() error { return le.Release(context.WithoutCancel(ctx)) }
+	returned := false
+	defer func() {
+		if !returned { // fn panicked, or ended its goroutine
+			_ = free()
+		}
+	}()
+	err = fn(le.Context(ctx), le)
+	returned = true
+	lost := le.lost() // before the release, which ends the lease either way
+	freed := free()
+	if lost == nil {
+		lost = freed
+	}
+	return ran(key, err, lost)
+}
+
+// ran is the error of a function that has run: its own, and what became of the lease.
+func ran(key string, err, lost error) error {
+	if busy, ok := errors.AsType[*BusyError](err); ok && busy.Key == key {
+		err = ranError{err}
+	}
+	switch {
+	case err == nil:
+		return lost
+	case lost == nil, errors.Is(err, ErrLost) && errors.Is(lost, ErrLost):
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, lost)
+}
+
+// ranError hides a *BusyError that came out of fn: a caller of TryDo may conclude from one that fn has not run.
+type ranError struct{ err error }
+
+func (e ranError) Error() string { return "picket: the function ran and returned: " + e.err.Error() }
+
+func (e ranError) Is(target error) bool { return target != ErrBusy && errors.Is(e.err, target) }
+
+func (e ranError) As(target any) bool {
+	_, busy := target.(**BusyError)
+	return !busy && errors.As(e.err, target)
+}
+
+// Inspect tells what the store knows of key; a free key is a Status, not an error.
+func (l *Locker) Inspect(ctx context.Context, key string) (Status, error) {
+	if l.set.err != nil {
+		return Status{}, l.set.err
+	}
+	if key == "" || len(key) > maxKey {
+		return Status{}, invalid("the key has %d bytes: 1 to %d are possible", len(key), maxKey)
+	}
+	return l.core.store.Inspect(ctx, key)
+}
+
+// Shutdown refuses new claims and ends waiting ones with ErrClosed, cancels the contexts of held leases with cause ErrClosed, and waits for their
+// releases until ctx ends; meanwhile they are renewed. It closes nothing that the caller made. What is not released by then ends with its TTL.
+func (l *Locker) Shutdown(ctx context.Context) error {
+	held, quiet := l.core.shutdown()
+	for _, le := range held {
+		le.close()
+	}
+	select {
+	case <-quiet:
+		return nil
+	case <-ctx.Done():
+	}
+	left := l.core.abort()
+	<-quiet // soon: every call has been told to end
+	if left == 0 {
+		return nil
+	}
+	return ended(ctx, fmt.Sprintf("picket: shutdown: %d leases are not released, they end with their TTL", left))
+}

@@ -1,0 +1,201 @@
+package picket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/picket-go/picket/internal/backoff"
+	"github.com/picket-go/picket/internal/bound"
+	"github.com/picket-go/picket/internal/lease"
+)
+
+// release is how far the giving back of a lease has come. Guarded by the lease's mutex.
+type release struct {
+	begun    bool // the claim is dead for the renewer
+	running  bool
+	final    bool
+	err      error
+	wait     chan struct{} // made by who waits for the running one
+	unheard  bool          // an attempt went unanswered: "not yours" may be its late success
+	reported bool          // the state has been changed
+}
+
+// Release gives the key back. A ctx that has already ended is not an obstacle (its values are used); one that ends later ends the waiting, not the release.
+// It returns nil (ours until now), a *LostError (somebody may have worked beside us), or ErrUncertain (no answer; the key is free after Remaining at the latest).
+// It waits at most 3 s or the remaining lease. Further calls return the first result, or try again after ErrUncertain or ErrRefused.
+func (l *Lease) Release(ctx context.Context) error {
+	l.mu.Lock()
+	if l.release.final {
+		defer l.mu.Unlock()
+		return l.release.err
+	}
+	if l.release.running {
+		return l.await(ctx)
+	}
+	after := l.beginRelease()
+	if ctx.Done() == nil || ctx.Err() != nil {
+		l.mu.Unlock()
+		after.run()
+		return l.giveBack(ctx)
+	}
+	if !l.core.spawn(func() { after.run(); _ = l.giveBack(ctx) }) {
+		l.mu.Unlock()
+		after.run()
+		return l.giveBack(ctx)
+	}
+	return l.await(ctx)
+}
+
+// await waits for the running release; mu is held on entry.
+func (l *Lease) await(ctx context.Context) error {
+	if l.release.wait == nil {
+		l.release.wait = make(chan struct{})
+	}
+	wait := l.release.wait
+	l.mu.Unlock()
+	select {
+	case <-wait:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.release.err
+	case <-ctx.Done():
+		return l.uncertain(ctx.Err())
+	}
+}
+
+// beginRelease marks the claim dead before anything is sent: a renewal in flight can neither resurrect nor re-arm it (redisson#7272). mu is held.
+func (l *Lease) beginRelease() later {
+	after := l.advance(l.core.clock.now())
+	l.release.begun, l.release.running = true, true
+	return append(after, l.finish(ErrReleased), func() { l.core.renewer.remove(l) })
+}
+
+// giveBack sends the release and settles its outcome.
+func (l *Lease) giveBack(ctx context.Context) error {
+	err := l.sendRelease(ctx)
+	now := l.core.clock.now()
+	l.mu.Lock()
+	var after later
+	switch {
+	case errors.Is(err, ErrLost):
+		if l.loss == nil {
+			l.loss = l.lostFor(l.reasonOf(err, now))
+		}
+		after = append(after, l.settle(StateLost, l.loss, true))
+	case l.state == StateLost:
+		after = append(after, l.settle(StateLost, l.loss, true))
+	default:
+		after = append(after, l.settle(StateReleased, err, err == nil))
+	}
+	l.release.running = false
+	err = l.release.err
+	if l.release.wait != nil {
+		close(l.release.wait)
+		l.release.wait = nil
+	}
+	l.mu.Unlock()
+	after.run()
+	l.set.releaseEnd(ctx, ReleaseEvent{Lease: l, Err: err, Held: now - l.granted})
+	l.core.forget(l)
+	return err
+}
+
+// settle records the outcome of a release; the returned function tells the observers. mu is held.
+func (l *Lease) settle(to State, err error, final bool) func() {
+	l.release.err, l.release.final = err, final
+	if l.release.reported || l.state == to {
+		return func() {}
+	}
+	l.release.reported = true
+	return l.change(to, err)
+}
+
+// sendRelease asks the store until it answers, for 3 s or the rest of the lease.
+func (l *Lease) sendRelease(ctx context.Context) error {
+	c := l.core
+	now := c.clock.now()
+	claim, deadline, lost, denied := l.releaseTerms()
+	if denied && !claim.Doubt {
+		return l.loss
+	}
+	until := now + min(tryBound, max(deadline-now, 50*time.Millisecond))
+	if lost { // only a courtesy to those who wait
+		until = now + l.set.attemptBound()
+	} else if swapped, err := c.swap(ctx, l, claim, until-now); swapped {
+		return err
+	}
+	for n := 0; ; n++ {
+		call := c.detached(ctx, min(until-c.clock.now(), l.set.attemptBound()))
+		err := c.store.Release(call, claim)
+		c.end(call)
+		now = c.clock.now()
+		switch {
+		case err == nil:
+			c.nudge(claim.Key)
+			return nil
+		case errors.Is(err, ErrLost):
+			if l.wasHeard(now, deadline) {
+				return err
+			}
+			c.nudge(claim.Key)
+			return nil
+		case definite(err):
+			return err
+		}
+		if !unsent(err) {
+			l.markUnheard()
+		}
+		left := until - now
+		if left <= 0 || !c.wait(min(left, backoff.Jitter(backoff.Exponential(n, 10*time.Millisecond, 250*time.Millisecond)))) {
+			return l.uncertain(err)
+		}
+	}
+}
+
+func (l *Lease) releaseTerms() (claim Claim, deadline lease.Instant, lost, denied bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	claim = l.claim
+	claim.Doubt = l.doubt
+	return claim, l.window.Deadline, l.state == StateLost, l.denied
+}
+
+// wasHeard reports whether "not yours" is to be believed. It is not in answer to a release that had an unanswered attempt, before the local deadline: nobody else deletes
+// by id, so that attempt has worked (DESIGN 3.5).
+func (l *Lease) wasHeard(now, deadline lease.Instant) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.release.unheard || now >= deadline
+}
+
+func (l *Lease) markUnheard() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release.unheard = true
+}
+
+func (l *Lease) uncertain(err error) error {
+	l.mu.Lock()
+	left := l.window.Deadline - l.core.clock.now() + l.terms.Margins.Drift(l.terms.TTL)
+	if l.window.Deadline == lease.Forever {
+		left = NoExpiry
+	}
+	l.mu.Unlock()
+	text := fmt.Sprintf("picket: release of %q (token %d): outcome unknown", l.Key(), l.Token())
+	if left < NoExpiry {
+		text += fmt.Sprintf(", the key is free in %s at the latest", max(0, left).Round(time.Millisecond))
+	}
+	return explain(text, ErrUncertain, err)
+}
+
+// wait waits for d; false when Shutdown has lost patience.
+func (c *core) wait(d time.Duration) bool {
+	call := c.detached(bound.None(), d)
+	defer c.end(call)
+	<-call.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.aborted
+}
