@@ -97,12 +97,12 @@ func definite(err error) bool {
 // burn ends a granted claim that nobody will hold, and waits for it a little: the next claim on the key would be busy because of it.
 func (l *Locker) burn(ctx context.Context, p *pending) {
 	c := l.core
-	p.claim.Doubt = p.doubt
+	claim := p.undone()
 	call := c.detached(ctx, l.set.attemptBound())
-	err := c.store.Release(call, p.claim)
+	err := c.store.Release(call, claim)
 	c.end(call)
 	if unanswered(err) {
-		c.undo(ctx, p.claim)
+		c.undo(ctx, claim)
 	}
 }
 
@@ -111,8 +111,14 @@ func (c *core) abandon(ctx context.Context, p *pending) {
 	if p == nil || !p.doubt && !p.queued {
 		return
 	}
-	p.claim.Doubt = p.doubt
-	c.undo(ctx, p.claim)
+	c.undo(ctx, p.undone())
+}
+
+// undone is the claim as it is given up: nobody has worked under it, so it leaves no MinHold.
+func (p *pending) undone() Claim {
+	claim := p.claim
+	claim.Doubt, claim.MinHold = p.doubt, 0
+	return claim
 }
 
 // undo releases by id until the store has answered, for up to one TTL: an undo that cannot be delivered leaves a ghost for that long anyway.
