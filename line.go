@@ -24,7 +24,7 @@ type line struct {
 	deaf    lease.Instant // listening failed: not before then again
 	heeded  bool          // this line has listened before: a new place listens before it first asks
 	sending bool          // a request for the place is under way
-	nudged  bool          // since the last request left, the key was released in this process
+	nudged  bool          // since the last request left, the key was released in this process or a wake-up came
 	turn    turn
 	busy    *BusyError    // the store's last no
 	failure error         // why the last request had no answer; nil after one that had

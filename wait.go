@@ -145,7 +145,11 @@ func (w *waiter) step(ctx context.Context) step {
 	if w.told == nil {
 		w.told = make(chan struct{}, 1)
 	}
-	return step{wake: q.watch.wake, limit: next - now}
+	s := step{limit: next - now}
+	if q.front() == w { // one hint, for the one who asks
+		s.wake = q.watch.wake
+	}
+	return s
 }
 
 // mustListen reports whether the place has to listen for wake-ups before anything else: it stands in the store's queue, or will.
@@ -197,7 +201,7 @@ func (w *waiter) sleep(ctx context.Context, timer *time.Timer, wake <-chan struc
 	case _, ok := <-wake:
 		stop := func() {}
 		c.mu.Lock()
-		w.due = 0
+		w.due, w.line.nudged = 0, true // the answer to a request that is under way may be older than the hint
 		if !ok && w.line.watch.wake == wake {
 			stop = w.line.unwatch()
 			w.line.deaf = c.clock.now() + pollNear
