@@ -1,0 +1,63 @@
+package filestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/picket-go/picket"
+)
+
+// failure is an error of the file system, which names the path, with its meaning and what to do. It had no lasting effect: no lock is left.
+type failure struct {
+	sentinel, err error
+	advice        string
+}
+
+func (f *failure) Error() string {
+	return fmt.Sprintf("%v: filestore: %v: %s", f.sentinel, strings.ReplaceAll(f.err.Error(), "\n", "; "), f.advice)
+}
+
+func (f *failure) Unwrap() []error { return []error{f.sentinel, f.err} }
+
+// Unsent tells the Locker that there is nothing to undo.
+func (*failure) Unsent() bool { return true }
+
+// failed gives a file system's error its meaning: refused if only an operator can cure it, else unavailable.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, c := range [...]struct {
+		is       error
+		sentinel error
+		advice   string
+	}{
+		{fs.ErrPermission, picket.ErrRefused, "make the directory and its files readable and writable for this user, or use another directory"},
+		{syscall.EROFS, picket.ErrRefused, "the file system is read-only, use a directory on a writable one"},
+		{syscall.ENOTDIR, picket.ErrRefused, "a part of the path is no directory, use another one"},
+		{syscall.EISDIR, picket.ErrRefused, "a directory is in the place of a file, remove it"},
+		{syscall.ELOOP, picket.ErrRefused, "a symbolic link is in the place of a file, remove it"},
+		{syscall.ENAMETOOLONG, picket.ErrRefused, "use a directory with a shorter path"},
+		{errors.ErrUnsupported, picket.ErrRefused, "the file system has no locks, use a directory on a local one"},
+		{errCollision, picket.ErrRefused, "another key's file is in the place of this key's, remove it if nobody needs it"},
+		{errExhausted, picket.ErrRefused, "remove the file once nothing guarded by its token is in use"},
+		{syscall.ENOSPC, picket.ErrUnavailable, "free space on the disk"},
+		{syscall.EDQUOT, picket.ErrUnavailable, "free space in the disk quota"},
+		{syscall.EMFILE, picket.ErrUnavailable, "raise this process's limit of open files (ulimit -n)"},
+		{syscall.ENFILE, picket.ErrUnavailable, "raise the machine's limit of open files (fs.file-max)"},
+		{syscall.EIO, picket.ErrUnavailable, "check the disk"},
+	} {
+		if errors.Is(err, c.is) {
+			return &failure{c.sentinel, err, c.advice}
+		}
+	}
+	return &failure{picket.ErrUnavailable, err, "try again, and check the directory"}
+}
+
+var (
+	errCollision = errors.New("record is of another key")
+	errExhausted = errors.New("the last token is the largest there is")
+)

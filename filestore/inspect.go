@@ -1,0 +1,130 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/picket-go/picket"
+)
+
+// Inspect reports on key without locking anything, so that it never makes an acquire fail. The token of a key that was forgotten is 0.
+func (s *Store) Inspect(ctx context.Context, key string) (picket.Status, error) {
+	if err := ctx.Err(); err != nil {
+		return picket.Status{}, err
+	}
+	if key == "" || len(key) > maxKey {
+		return picket.Status{}, fmt.Errorf("%w: key %.40q has %d bytes, not 1 to %d", picket.ErrInvalid, key, len(key), maxKey)
+	}
+	p := s.place(key)
+	r, known, err := s.readKey(p, key)
+	if err != nil {
+		return picket.Status{}, failed(err)
+	}
+	return s.status(p, key, r, known, readLocks()), nil
+}
+
+// List yields the keys that are held or cooling and begin with prefix, sorted, as they were when the iteration began. Its error ends it.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[picket.Status, error] {
+	return func(yield func(picket.Status, error) bool) {
+		all, err := s.statuses(ctx, prefix)
+		if err != nil {
+			yield(picket.Status{}, err)
+			return
+		}
+		for _, st := range all {
+			if !yield(st, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) statuses(ctx context.Context, prefix string) ([]picket.Status, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, failed(err)
+	}
+	var all []picket.Status
+	locks := readLocks()
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		name, ok := strings.CutSuffix(e.Name(), jsonSuffix)
+		if !ok || name == floorName {
+			continue
+		}
+		p := place{s.dir, name}
+		r, known, err := s.read(p)
+		if err != nil {
+			return nil, failed(err)
+		}
+		if !known || !strings.HasPrefix(r.key(), prefix) {
+			continue
+		}
+		if st := s.status(p, r.key(), r, known, locks); st.State != picket.StatusFree {
+			all = append(all, st)
+		}
+	}
+	slices.SortFunc(all, func(a, b picket.Status) int { return strings.Compare(a.Key, b.Key) })
+	return all, nil
+}
+
+func (s *Store) status(p place, key string, r record, known bool, locks lockTable) picket.Status {
+	st := picket.Status{Key: key, State: picket.StatusFree, Token: r.Token, Waiters: -1}
+	switch left := min(r.NotBefore.Sub(s.now()), r.MinHold); {
+	case s.locked(p, r, known, locks):
+		st.State, st.TTL, st.Remaining = picket.StatusHeld, picket.NoExpiry, picket.NoExpiry
+		st.Holder, _ = s.holder(p, r, known)
+	case left > 0:
+		st.State, st.Remaining, st.Holder = picket.StatusCooling, left, r.holder()
+	}
+	return st
+}
+
+// locked reports whether somebody has the lock at p: as the kernel says if it says all, else as the record and its process do.
+func (s *Store) locked(p place, r record, known bool, locks lockTable) bool {
+	_, answer := locks.of(p.lock())
+	mayBe := known && r.Held == markHeld && r.Process.fate(s.self) != dead
+	if answer == unlocked && mayBe {
+		// The table is not read in one piece: while others come and go a line may be missed.
+		_, answer = readLocks().of(p.lock())
+	}
+	if answer == unlocked && s.acceptsNet {
+		answer = unknown // it may be another machine's
+	}
+	return answer == locked || answer == unknown && mayBe
+}
+
+// holder tells who has the lock at p, which is known to be held. It is not sure while the record may be that of the holder before.
+func (s *Store) holder(p place, r record, known bool) (h picket.Holder, sure bool) {
+	if known && r.Held == markHeld && r.Process.fate(s.self) != dead {
+		return r.holder(), true
+	}
+	pid, _ := readLocks().of(p.lock())
+	switch {
+	case known && r.Held == markHeld && pid == r.Process.PID:
+		return r.holder(), true // it died, and its job goes on with the lock it inherited
+	case known && r.Held != markFree && (pid == 0 || pid == r.Process.PID || !exists(pid)):
+		return r.holder(), false
+	}
+	return picket.Holder{Host: s.self.Host, PID: pid}, false
+}
+
+// answer is the kernel's, to the question whether a file is locked.
+type answer int
+
+const (
+	unknown answer = iota
+	unlocked
+	locked
+)

@@ -1,0 +1,64 @@
+package filestore
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// wholeMachine is the first pid namespace. Only there the kernel lists the locks of all processes, also of those that died and whose children go on
+// (fs/locks.c, locks_translate_pid).
+const wholeMachine = "pid:[4026531836]"
+
+// lockTable is what /proc/locks says of flock(2) locks.
+type lockTable struct {
+	byInode map[uint64][]flockEntry
+	whole   bool // a lock that is not in it is not held
+}
+
+type flockEntry struct {
+	dev string
+	pid int
+}
+
+// readLocks reads lines as proc_locks(5) has them: "1: FLOCK ADVISORY WRITE 4841 fe:00:10060421 0 EOF". Those with "->" only wait.
+func readLocks() lockTable {
+	text, err := os.ReadFile("/proc/locks")
+	t := lockTable{byInode: make(map[uint64][]flockEntry), whole: err == nil && pidNamespace() == wholeMachine}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[1] != "FLOCK" {
+			continue
+		}
+		pid, _ := strconv.Atoi(f[4])
+		colon := strings.LastIndexByte(f[5], ':')
+		inode, err := strconv.ParseUint(f[5][colon+1:], 10, 64)
+		if err != nil || colon < 0 {
+			continue
+		}
+		t.byInode[inode] = append(t.byInode[inode], flockEntry{f[5][:colon], pid})
+	}
+	return t
+}
+
+// of returns the process that locked the file at path, which may have died since, and whether somebody has the lock.
+func (t lockTable) of(path string) (pid int, a answer) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0, unlocked // nobody finds a lock there
+	}
+	dev := fmt.Sprintf("%02x:%02x", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)))
+	entries := t.byInode[st.Ino]
+	for _, e := range entries {
+		if e.dev == dev {
+			return e.pid, locked
+		}
+	}
+	if t.whole && len(entries) == 0 {
+		return 0, unlocked
+	}
+	return 0, unknown // on btrfs and overlays stat(2) shows another device than the kernel's
+}
