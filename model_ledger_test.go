@@ -1,0 +1,342 @@
+package picket_test
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/picket-go/picket"
+	"github.com/picket-go/picket/memstore"
+)
+
+// facts is what an observer who sees the wire, the server and the clients knows of one claim.
+type facts struct {
+	from     *process
+	floor    int64 // the highest token of the key that was told when the claim was first sent
+	token    int64 // of its last grant at the server; 0 never
+	cleanups int   // releases by its id that were sent
+	cleaned  bool  // one of them took effect
+	worked   bool  // one of them, or a transfer, ended its record or place
+	heard    bool  // its Locker heard of a grant
+	told     *picket.Lease
+	over     bool // it was told, and has ended for its client
+	again    bool // it was granted anew after that
+}
+
+// told is a lease whose holder may work.
+type told struct {
+	lease *picket.Lease
+	id    string
+	who   string
+}
+
+// ledger sees all that happens at the server and all that clients are told. The server's store is called under its mutex, so that nothing comes between an effect and
+// its entry.
+type ledger struct {
+	*journal
+	mem *memstore.Store
+
+	mu      sync.Mutex
+	claims  map[string]*facts
+	holders map[string][]*told // by key
+	highest map[string]int64   // told, by key
+	minted  map[string]int64   // by the server, by key
+	tokens  map[int64]string   // told, by token, of all keys of a run: the claim
+	count   tally
+}
+
+// tally says that the model was not idle.
+type tally struct {
+	runs, told, lost, late, twice, again, refused, undelivered, handed, swapped int
+}
+
+func (t *tally) add(o tally) {
+	t.runs += o.runs
+	t.told += o.told
+	t.lost += o.lost
+	t.late += o.late
+	t.twice += o.twice
+	t.again += o.again
+	t.refused += o.refused
+	t.undelivered += o.undelivered
+	t.handed += o.handed
+	t.swapped += o.swapped
+}
+
+func newLedger(j *journal) *ledger {
+	return &ledger{
+		journal: j, mem: memstore.New(), claims: map[string]*facts{}, holders: map[string][]*told{},
+		highest: map[string]int64{}, minted: map[string]int64{}, tokens: map[int64]string{},
+	}
+}
+
+// sends notes that a request for the claim leaves p.
+func (g *ledger) sends(p *process, c picket.Claim, cleanup bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := g.claims[c.ID]
+	if f == nil {
+		f = &facts{from: p, floor: g.highest[c.Key]}
+		g.claims[c.ID] = f
+	}
+	if cleanup {
+		f.cleanups++
+	}
+}
+
+// at lets do take effect on key at the server, and looks at what it has done. The caller tells it what it did for which claim by the returned error.
+func (g *ledger) at(key string, do func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.status(key)
+	err := do()
+	after := g.status(key)
+	if after.State == picket.StatusHeld && (after.Token != before.Token || after.Holder.ID != before.Holder.ID) {
+		g.granted(key, after, before)
+	}
+	if f := g.claims[after.Holder.ID]; f != nil && f.cleaned {
+		g.violation(ghost, "%s has %q at the server after its own clean-up took effect", g.name(after.Holder.ID), key)
+	}
+	g.audit(key)
+	return err
+}
+
+func (g *ledger) status(key string) picket.Status {
+	st, err := g.mem.Inspect(g.t.Context(), key)
+	if err != nil {
+		g.t.Errorf("inspect %q: %v", key, err)
+	}
+	return st
+}
+
+// granted is a new grant at the server. The mutex is held, here and below.
+func (g *ledger) granted(key string, now, before picket.Status) {
+	f := g.claims[now.Holder.ID]
+	if f == nil {
+		g.violation(ghost, "%q is granted to a claim that nobody sent", key)
+		return
+	}
+	if now.Token <= g.minted[key] {
+		g.violation(tokenOrder, "the server granted %q with token %d after %d", key, now.Token, g.minted[key])
+	}
+	g.minted[key] = now.Token
+	if now.Remaining < now.TTL {
+		g.count.handed++
+	}
+	if f.token != 0 {
+		g.count.again++
+	}
+	f.token = now.Token
+	f.again = f.over
+	g.log("          server: %q is %s's now, token %d, for %s", key, g.name(now.Holder.ID), now.Token, now.Remaining)
+}
+
+// hears notes that the Locker hears the server's answer to the claim, and hands it on.
+func (g *ledger) hears(c picket.Claim, a answer, err error) (picket.Grant, error) {
+	if err != nil {
+		return picket.Grant{}, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := g.claims[c.ID]
+	f.heard = f.heard || a.err == nil
+	return a.grant, a.err
+}
+
+// cleaned notes that a release by id took effect.
+func (g *ledger) cleaned(id string, err error) {
+	f := g.claims[id]
+	f.cleaned = true
+	f.worked = f.worked || err == nil
+}
+
+// tells enters that who is told of the lease; the returned entry is to be closed by leaves.
+func (g *ledger) tells(who string, l *picket.Lease) *told {
+	h := &told{lease: l, id: l.Holder().ID, who: who}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := l.Key()
+	g.log("%s TOLD of %s on %q, token %d, for %s", who, g.name(h.id), key, l.Token(), l.Remaining())
+	g.count.told++
+	if err := l.Check(); err != nil && !errors.Is(err, picket.ErrClosed) {
+		g.violation(lateGrant, "%s is told of a lease on %q (%s) that is over: %v", who, key, g.name(h.id), err)
+	}
+	g.audit(key)
+	if l.Check() == nil {
+		for _, o := range g.holders[key] {
+			g.violation(twoTold, "%s (%s, token %d) and %s (%s, token %d, for %s more) both hold %q",
+				who, g.name(h.id), l.Token(), o.who, g.name(o.id), o.lease.Token(), o.lease.Remaining(), key)
+		}
+	}
+	f := g.claims[h.id]
+	if f == nil {
+		g.violation(ghost, "%s is told of a claim that was never sent", who)
+		return h
+	}
+	f.told = l
+	if l.Token() <= f.floor {
+		g.violation(tokenOrder, "%s is told token %d of %q, but %d was told before its claim was first sent", who, l.Token(), key, f.floor)
+	}
+	if other := g.tokens[l.Token()]; other != "" && other[:len(key)] == key {
+		g.violation(tokenOrder, "token %d of %q is told to %s and to %s", l.Token(), key, other, h.id)
+	}
+	g.tokens[l.Token()] = key + " " + h.id
+	g.highest[key] = max(g.highest[key], l.Token())
+	g.holders[key] = append(g.holders[key], h)
+	g.audit(key)
+	return h
+}
+
+// audit compares what the holders of key believe with the server's record, and forgets those whose lease is over.
+func (g *ledger) audit(key string) {
+	var rest []*told
+	for _, h := range g.holders[key] {
+		err := h.lease.Check()
+		if over := closed(h.lease.Done()); over != (err != nil) {
+			g.violation(badContext, "Check of %s on %q says %v, Done is closed: %t", g.name(h.id), key, err, over)
+		}
+		if err != nil {
+			g.ended(h, err)
+			continue
+		}
+		left, st := h.lease.Remaining(), g.status(key)
+		if st.State != picket.StatusHeld || st.Holder.ID != h.id || st.Remaining < left {
+			g.violation(unfounded, "%s believes in %s on %q for %s; the server says %s by %s for %s",
+				h.who, g.name(h.id), key, left, st.State, g.name(st.Holder.ID), st.Remaining)
+		}
+		rest = append(rest, h)
+	}
+	g.holders[key] = rest
+}
+
+// ended is the end of a lease that was not released.
+func (g *ledger) ended(h *told, err error) {
+	g.log("%s: %s has ended: %v", h.who, g.name(h.id), err)
+	g.count.lost++
+	g.claims[h.id].over = true
+	if lost, ok := errors.AsType[*picket.LostError](err); ok {
+		switch lost.Reason {
+		case picket.ReasonExpired, picket.ReasonUnreachable, picket.ReasonMaxHold:
+		default:
+			g.violation(falseLoss, "%s was told that %s is lost because of %q, the store has lost nothing", h.who, g.name(h.id), lost.Reason)
+		}
+	}
+}
+
+// auditAll looks at every key, and says how many leases are held.
+func (g *ledger) auditAll() (held int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for key := range g.holders {
+		g.audit(key)
+		held += len(g.holders[key])
+	}
+	return held
+}
+
+// leave is what is true of a lease right before its release.
+type leave struct {
+	*told
+	good bool
+	end  time.Time // it is good until then
+}
+
+// leaves enters that the holder stops working and will release next.
+func (g *ledger) leaves(h *told) leave {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := h.lease.Key()
+	g.audit(key)
+	out := leave{h, h.lease.Check() == nil, time.Now().Add(h.lease.Remaining())}
+	for i, o := range g.holders[key] {
+		if o == h {
+			g.holders[key] = append(g.holders[key][:i:i], g.holders[key][i+1:]...)
+		}
+	}
+	g.claims[h.id].over = true
+	g.log("%s leaves %s, good %t", h.who, g.name(h.id), out.good)
+	return out
+}
+
+// left checks what a release returned.
+func (g *ledger) left(out leave, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.log("%s has left %s: %v", out.who, g.name(out.id), err)
+	switch {
+	case errors.Is(err, picket.ErrRefused), errors.Is(err, picket.ErrInvalid), errors.Is(err, picket.ErrUnsupported):
+		g.violation(refusal, "the release of %s says %v", g.name(out.id), err)
+	case !out.good:
+	case errors.Is(err, picket.ErrLost) && time.Now().Before(out.end):
+		g.violation(falseLoss, "the release of %s says %q %s before its end; at the server it worked: %t",
+			g.name(out.id), err, time.Until(out.end), g.claims[out.id].worked)
+	case err == nil && !g.claims[out.id].worked:
+		g.violation(falseRelease, "the release of %s returned nil, but none has taken effect", g.name(out.id))
+	}
+}
+
+// leastCleanups is how often the undo of a claim is sent, at the least, while no answer comes. A release has as long as its lease, and that may be enough for one.
+const leastCleanups = 3
+
+// orphans looks, when all is quiet, for claims that nobody has cleaned up.
+func (g *ledger) orphans() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id, f := range g.claims {
+		switch {
+		case f.from.aborted.Load(): // Shutdown lost patience: what is left ends with its TTL
+		case f.token != 0 && f.told == nil && f.cleanups == 0:
+			g.violation(orphan, "%s was granted token %d, nobody was told, and no clean-up was sent", g.name(id), f.token)
+		case f.again && f.cleanups == 0:
+			g.violation(orphan, "%s was granted token %d after it was over for its holder, and no clean-up was sent", g.name(id), f.token)
+		case f.cleanups > 0 && !f.cleaned:
+			g.count.undelivered++
+			if !f.heard && f.cleanups < leastCleanups {
+				g.violation(orphan, "the clean-up of %s was given up after %d attempts, none of which arrived", g.name(id), f.cleanups)
+			}
+		}
+	}
+}
+
+// unfinished looks, when all is over, for leases whose end no observer was told of.
+func (g *ledger) unfinished(s *states) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id, f := range g.claims {
+		if f.told == nil || f.from.aborted.Load() {
+			continue
+		}
+		if state := s.of(f.told); state < picket.StateLost {
+			g.violation(badState, "all is over, but observers know %s as %s", g.name(id), state)
+		}
+	}
+}
+
+// remains reports why key may still be taken when all is quiet, "" if it must not.
+func (g *ledger) remains(st picket.Status) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := g.claims[st.Holder.ID]
+	switch {
+	case st.State == picket.StatusCooling:
+		return "it cools down"
+	case f == nil:
+		return ""
+	case f.from.aborted.Load():
+		return "its Locker was shut down"
+	case f.told != nil && f.cleanups == 0:
+		return "its holder has lost it and did not release"
+	case !f.cleaned:
+		return "no clean-up was delivered"
+	}
+	return ""
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
