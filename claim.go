@@ -32,7 +32,7 @@ func (l *Locker) newPending(key string, queue bool) *pending {
 
 // dress gives the claim the settings of l: waiters of different settings share one place.
 func (l *Locker) dress(p *pending) {
-	s := l.set
+	s := &l.set
 	p.claim.TTL, p.claim.MinHold, p.claim.LockDelay = s.term(), s.minHold, s.lockDelay
 	p.claim.Holder = Holder{ID: p.claim.ID, Host: hostname(), PID: pid, Since: time.Now().Truncate(time.Millisecond), Label: s.label}
 	if p.claim.Queue {
@@ -51,10 +51,10 @@ var errLate = errors.New("picket: grant came after its own end")
 // ask sends the claim once. It returns a lease, or an error: errLate when the claim is burnt, else the store's.
 func (l *Locker) ask(ctx context.Context, p *pending, limit time.Duration) (*Lease, error) {
 	c := l.core
-	call := bound.New(ctx, min(limit, l.set.attemptBound()))
+	call := c.track(bound.New(ctx, min(limit, l.set.attemptBound())))
 	t0 := c.clock.now()
 	grant, err := c.store.Acquire(call, p.claim)
-	call.Stop()
+	c.end(call)
 	return l.answer(ctx, p, t0, grant, err)
 }
 
@@ -126,7 +126,7 @@ func (c *core) undo(ctx context.Context, claim Claim) {
 	c.spawn(func() {
 		call := c.detached(ctx, min(max(claim.TTL, tryBound), undoBound))
 		defer c.end(call)
-		for n := 0; unanswered(c.store.Release(call, claim)); n++ {
+		for n := 0; unanswered(c.undoOnce(call, claim)); n++ {
 			select {
 			case <-call.Done():
 				return
@@ -134,6 +134,13 @@ func (c *core) undo(ctx context.Context, claim Claim) {
 			}
 		}
 	})
+}
+
+// undoOnce bounds the attempt: a request that was lost must not use up the time of those that may arrive.
+func (c *core) undoOnce(ctx context.Context, claim Claim) error {
+	call := bound.New(ctx, time.Second)
+	defer call.Stop()
+	return c.store.Release(call, claim)
 }
 
 // unanswered reports whether a release got no answer.
@@ -169,7 +176,8 @@ func (l *Locker) try(ctx context.Context, key string) (le *Lease, attempts int, 
 			p = l.newPending(key, false)
 			continue
 		}
-		l.core.pause(ctx, backoff.Jitter(backoff.Exponential(attempts-1, 5*time.Millisecond, 250*time.Millisecond)))
+		left = tryBound - (l.core.clock.now() - began)
+		l.core.pause(ctx, min(left, backoff.Jitter(backoff.Exponential(attempts-1, 5*time.Millisecond, 250*time.Millisecond))))
 	}
 }
 

@@ -18,9 +18,10 @@ type clock struct {
 	slept  atomic.Int64  // since then, as last seen
 }
 
-// newClock starts a clock in place: it must not be copied.
+// start begins the clock in place: it must not be copied.
 func (c *clock) start(asleep func() time.Duration) {
-	c.epoch, c.asleep, c.before = time.Now(), asleep, asleep()
+	c.epoch, c.asleep = time.Now(), asleep
+	c.before = max(asleep(), asleep(), asleep()) // one of them was not interrupted
 }
 
 // now returns the time since the clock was started. It may have missed a sleep since the last exact: good for the moment before a request, where too early is safe.

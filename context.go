@@ -11,12 +11,28 @@ type leaseOf string
 
 // FromContext returns the lease on key that ctx carries: nested code finds it without a parameter. Innermost first if there are several on one key.
 func FromContext(ctx context.Context, key string) (*Lease, bool) {
-	l, ok := ctx.Value(leaseOf(key)).(*Lease)
-	return l, ok
+	ch, ok := ctx.Value(leaseOf(key)).(*child)
+	if !ok {
+		return nil, false
+	}
+	return ch.lease, true
+}
+
+// heldBy returns the lease on key, of the same store, that ctx carries and that is not over; nil if there is none.
+func (c *core) heldBy(ctx context.Context, key string) *Lease {
+	ch, _ := ctx.Value(leaseOf(key)).(*child)
+	for ; ch != nil; ch = ch.outer {
+		if held := ch.lease; (held.core == c || sameStore(held.core.store, c.store)) && held.lostOrReleased() == nil {
+			return held
+		}
+	}
+	return nil
 }
 
 // child is a context of a lease, and how it ends.
 type child struct {
+	lease  *Lease
+	outer  *child // of another lease on the same key, of another store or over
 	cancel context.CancelCauseFunc
 	unhook func() bool // nil if the parent cannot end
 }
@@ -25,7 +41,8 @@ type child struct {
 // Release. It carries the lease for FromContext and for guards. Nothing leaks if it is dropped: Release ends it.
 func (l *Lease) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
-	ch := &child{cancel: cancel}
+	ch := &child{lease: l, cancel: cancel}
+	ch.outer, _ = parent.Value(leaseOf(l.claim.Key)).(*child)
 	l.mu.Lock()
 	cause := l.cause
 	if cause == nil {
@@ -41,7 +58,7 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	if cause != nil {
 		cancel(cause)
 	}
-	return fence.NewContext(context.WithValue(ctx, leaseOf(l.claim.Key), l), l.claim.Key, l)
+	return fence.NewContext(context.WithValue(ctx, leaseOf(l.claim.Key), ch), l.claim.Key, l)
 }
 
 func (l *Lease) orphan(ch *child) {

@@ -20,7 +20,7 @@ type core struct {
 	mu      sync.Mutex
 	lines   map[string]*line
 	leases  map[*Lease]struct{}
-	calls   map[*bound.Context]struct{} // calls that no caller waits for
+	calls   map[*bound.Context]struct{} // calls of the store under way
 	busy    int                         // acquires, releases, undos and renewals under way
 	closing chan struct{}               // closed by Shutdown
 	closed  bool
@@ -94,10 +94,17 @@ func (c *core) spawn(f func()) bool {
 
 // detached returns a context for a call that goes on whatever becomes of ctx, whose values it has, until d is over or Shutdown loses patience.
 func (c *core) detached(ctx context.Context, d time.Duration) *bound.Context {
-	b := bound.Detached(ctx, d)
+	return c.track(bound.Detached(ctx, d))
+}
+
+// track lets Shutdown end the call when it loses patience. Each is paired with end.
+func (c *core) track(b *bound.Context) *bound.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls[b] = struct{}{}
+	if c.aborted {
+		b.Stop()
+	}
 	return b
 }
 
@@ -146,7 +153,7 @@ func (c *core) shutdown() (held []*Lease, quiet <-chan struct{}) {
 	return held, quiet
 }
 
-// abort ends the calls that nobody waits for, stops renewing what is still held, and returns how many leases that leaves.
+// abort ends the calls that are under way, stops renewing what is still held, and returns how many leases that leaves.
 func (c *core) abort() int {
 	c.renewer.stop()
 	c.mu.Lock()

@@ -128,7 +128,7 @@ type lineError struct {
 func (e *lineError) Error() string   { return e.text }
 func (e *lineError) Unwrap() []error { return e.errs }
 
-// explain joins the errors that are not nil behind one line of text; the text of each that is not a sentinel of ours follows it.
+// explain joins the errors that are not nil behind one line of text; what each says beyond that follows it.
 func explain(text string, sentinel error, more ...error) error {
 	e := &lineError{text: text, errs: []error{sentinel}}
 	for _, err := range more {
@@ -136,7 +136,8 @@ func explain(text string, sentinel error, more ...error) error {
 			continue
 		}
 		e.errs = append(e.errs, err)
-		if t := oneLine(err.Error()); !strings.Contains(e.text, t) {
+		t := strings.TrimPrefix(oneLine(err.Error()), sentinel.Error()+": ")
+		if !strings.Contains(e.text, t) {
 			e.text += ": " + t
 		}
 	}

@@ -52,7 +52,7 @@ type Lease struct {
 var _ fence.Lease = (*Lease)(nil)
 
 func newLease(l *Locker, p *pending, g Grant, t0 lease.Instant) *Lease {
-	le := &Lease{core: l.core, set: l.set, granted: t0, fixed: l.set.fixed, claim: p.claim, terms: l.set.terms(t0), doubt: p.doubt, slot: -1}
+	le := &Lease{core: l.core, set: &l.set, granted: t0, fixed: l.set.fixed, claim: p.claim, terms: l.set.terms(t0), doubt: p.doubt, slot: -1}
 	le.token.Store(g.Token)
 	ttl := p.claim.TTL
 	switch {
@@ -119,15 +119,21 @@ func (l *Lease) headroom(now lease.Instant) time.Duration {
 
 // lost brings the lease up to date and returns its *LostError, if it has one.
 func (l *Lease) lost() error {
+	l.look(l.core.clock.exact())
 	l.mu.Lock()
-	after := l.advance(l.core.clock.exact())
-	loss := l.loss
-	l.mu.Unlock()
-	after.run()
-	if loss == nil {
+	defer l.mu.Unlock()
+	if l.loss == nil {
 		return nil
 	}
-	return loss
+	return l.loss
+}
+
+// look lets the clock do what is due, and tells of it.
+func (l *Lease) look(now lease.Instant) {
+	l.mu.Lock()
+	after := l.advance(now)
+	l.mu.Unlock()
+	after.run()
 }
 
 // lostOrReleased is nil while the store may keep the key for us.
@@ -138,9 +144,19 @@ func (l *Lease) lostOrReleased() error {
 	return nil
 }
 
-// discard releases a lease that nobody was told of, behind the caller's back.
+// discard releases a lease that nobody was told of, behind the caller's back: nobody has worked under it, so it leaves no MinHold.
 func (l *Lease) discard(ctx context.Context) {
-	if !l.core.spawn(func() { _ = l.Release(context.WithoutCancel(ctx)) }) {
+	l.mu.Lock()
+	l.claim.MinHold = 0
+	claim := l.claim
+	l.mu.Unlock()
+	claim.Doubt = true // if the release goes unanswered
+	began := l.core.spawn(func() {
+		if err := l.Release(context.WithoutCancel(ctx)); errors.Is(err, ErrUncertain) {
+			l.core.undo(ctx, claim)
+		}
+	})
+	if !began {
 		l.core.forget(l)
 	}
 }
@@ -185,7 +201,7 @@ func (l *Lease) reason() Reason {
 	switch {
 	case l.window.Deadline == l.terms.Limit:
 		return ReasonMaxHold
-	case l.failures > 0:
+	case l.failures > 0, l.renewing:
 		return ReasonUnreachable
 	}
 	return ReasonExpired

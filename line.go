@@ -175,14 +175,14 @@ func (q *line) settle(ctx context.Context, w *waiter, le *Lease, err error, now 
 		w.due = 0
 		return q.unwatch()
 	case errors.Is(err, ErrBusy):
-		q.busy, _ = errors.AsType[*BusyError](err)
+		q.busy = busyFacts(q.key, err)
 		q.failure, q.heard = nil, now
 		w.fails = 0
 		w.polls++
 		w.due = now + w.pollDelay(q.busy)
 	case definite(err):
 		q.heard = now
-	case ctx.Err() != nil && q.busy != nil: // the asker left; that says nothing of the store
+	case q.busy != nil && (ctx.Err() != nil || now >= w.until): // the asker left; that says nothing of the store
 	default:
 		q.failure = err
 		w.fails++
@@ -197,6 +197,14 @@ func (q *line) settle(ctx context.Context, w *waiter, le *Lease, err error, now 
 		w.due = 0
 	}
 	return func() {}
+}
+
+// busyFacts are those of err, which is ErrBusy; a store may have left them out.
+func busyFacts(key string, err error) *BusyError {
+	if b, ok := errors.AsType[*BusyError](err); ok {
+		return b
+	}
+	return &BusyError{Key: key, Waiters: -1}
 }
 
 // swap hands the key of l straight to the first local waiter, if there is one and the store can. It reports whether l is released, and how; if not, the plain release has

@@ -10,12 +10,13 @@ import (
 // Locker grants leases on keys of one store. Without leases and waiters it owns no goroutine, timer or connection.
 type Locker struct {
 	core *core
-	set  *settings
+	set  settings
 }
 
 // New returns a Locker on store. It does no I/O; a bad combination of options is reported as ErrInvalid by every acquire.
 func New(store Store, opts ...Option) *Locker {
-	l := &Locker{newCore(store), defaults().with(opts)}
+	l := &Locker{newCore(store), defaults()}
+	l.set.apply(opts)
 	if store == nil {
 		l.set.err = invalid("the store is nil")
 	}
@@ -23,7 +24,11 @@ func New(store Store, opts ...Option) *Locker {
 }
 
 // With returns a Locker for another kind of lock: same store, renewer and queue, settings changed by opts. It costs one small allocation.
-func (l *Locker) With(opts ...Option) *Locker { return &Locker{l.core, l.set.with(opts)} }
+func (l *Locker) With(opts ...Option) *Locker {
+	n := &Locker{l.core, l.set}
+	n.set.apply(opts)
+	return n
+}
 
 // Acquire waits until key is granted, ctx ends, MaxWait is over (ErrBusy) or the store has been silent for one TTL (ErrUnavailable). ctx bounds only the acquiring.
 func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
@@ -61,7 +66,7 @@ func (l *Locker) admit(ctx context.Context, key string) error {
 	case len(key) > maxKey:
 		return invalid("the key has %d bytes, more than %d", len(key), maxKey)
 	}
-	if held, ok := FromContext(ctx, key); ok && sameStore(held.core.store, l.core.store) && held.lostOrReleased() == nil {
+	if held := l.core.heldBy(ctx, key); held != nil {
 		return invalid("key %q is held by this call chain (token %d): it would wait for itself; use picket.FromContext", key, held.Token())
 	}
 	if err := l.core.enter(); err != nil {
@@ -77,9 +82,7 @@ func (l *Locker) admit(ctx context.Context, key string) error {
 const maxKey = 512
 
 // sameStore compares stores that a user may have made of anything.
-func sameStore(a, b Store) bool {
-	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
-}
+func sameStore(a, b Store) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
 // Do acquires key, runs fn, releases. fn's ctx is a child of ctx that also ends, with a *LostError as cause, before the lease can end.
 // Do returns nil only if fn returned nil and the lease was good when it returned; it returns after fn has returned, also when fn panics.

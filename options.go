@@ -21,23 +21,21 @@ type settings struct {
 	err                                       error       // the first option that made no sense
 }
 
-func defaults() *settings { return &settings{ttl: 30 * time.Second, margins: lease.Default()} }
+func defaults() settings { return settings{ttl: 30 * time.Second, margins: lease.Default()} }
 
-// with returns a copy changed by opts and checked as a whole. A later valid option does not hide an invalid one: the caller is shown the first.
-func (s *settings) with(opts []Option) *settings {
-	n := *s
-	n.observers = slices.Clip(n.observers)
+// apply changes s by opts and checks it as a whole. A later valid option does not hide an invalid one: the caller is shown the first.
+func (s *settings) apply(opts []Option) {
+	s.observers = slices.Clip(s.observers) // those of the Locker it was copied from
 	for i, opt := range opts {
 		if opt == nil {
-			n.refuse("option %d is nil", i+1)
+			s.refuse("option %d is nil", i+1)
 			continue
 		}
-		opt(&n)
+		opt(s)
 	}
-	if n.err == nil {
-		n.check()
+	if s.err == nil {
+		s.check()
 	}
-	return &n
 }
 
 func (s *settings) refuse(format string, args ...any) {
@@ -64,7 +62,7 @@ func (s *settings) term() time.Duration {
 func (s *settings) terms(t lease.Instant) lease.Terms {
 	limit := lease.Forever
 	if s.maxHold > 0 {
-		limit = t + s.maxHold
+		limit = lease.Until(t, s.maxHold)
 	}
 	return lease.Terms{Margins: s.margins, TTL: s.term(), Limit: limit}
 }

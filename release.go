@@ -26,6 +26,7 @@ type release struct {
 // It returns nil (ours until now), a *LostError (somebody may have worked beside us), or ErrUncertain (no answer; the key is free after Remaining at the latest).
 // It waits at most 3 s or the remaining lease. Further calls return the first result, or try again after ErrUncertain or ErrRefused.
 func (l *Lease) Release(ctx context.Context) error {
+	l.look(l.core.clock.now()) // now, since an observer who hears of a loss may call Release
 	l.mu.Lock()
 	if l.release.final {
 		defer l.mu.Unlock()
@@ -34,15 +35,15 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.release.running {
 		return l.await(ctx)
 	}
-	after := l.beginRelease()
+	begun := l.beginRelease()
 	if ctx.Done() == nil || ctx.Err() != nil {
 		l.mu.Unlock()
-		after.run()
+		begun.run()
 		return l.giveBack(ctx)
 	}
-	if !l.core.spawn(func() { after.run(); _ = l.giveBack(ctx) }) {
+	if !l.core.spawn(func() { begun.run(); _ = l.giveBack(ctx) }) {
 		l.mu.Unlock()
-		after.run()
+		begun.run()
 		return l.giveBack(ctx)
 	}
 	return l.await(ctx)
@@ -67,9 +68,8 @@ func (l *Lease) await(ctx context.Context) error {
 
 // beginRelease marks the claim dead before anything is sent: a renewal in flight can neither resurrect nor re-arm it (redisson#7272). mu is held.
 func (l *Lease) beginRelease() later {
-	after := l.advance(l.core.clock.now())
 	l.release.begun, l.release.running = true, true
-	return append(after, l.finish(ErrReleased), func() { l.core.renewer.remove(l) })
+	return later{l.finish(ErrReleased), func() { l.core.renewer.remove(l) }}
 }
 
 // giveBack sends the release and settles its outcome.
@@ -91,14 +91,15 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	}
 	l.release.running = false
 	err = l.release.err
-	if l.release.wait != nil {
-		close(l.release.wait)
-		l.release.wait = nil
-	}
+	wait := l.release.wait
+	l.release.wait = nil
 	l.mu.Unlock()
 	after.run()
 	l.set.releaseEnd(ctx, ReleaseEvent{Lease: l, Err: err, Held: now - l.granted})
 	l.core.forget(l)
+	if wait != nil { // the caller finds its observers told
+		close(wait)
+	}
 	return err
 }
 
@@ -124,7 +125,7 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 	if lost { // only a courtesy to those who wait
 		until = now + l.set.attemptBound()
 	} else if swapped, err := c.swap(ctx, l, claim, until-now); swapped {
-		return err
+		return l.heard(err, deadline)
 	}
 	for n := 0; ; n++ {
 		call := c.detached(ctx, min(until-c.clock.now(), l.set.attemptBound()))
@@ -136,19 +137,15 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 			c.nudge(claim.Key)
 			return nil
 		case errors.Is(err, ErrLost):
-			if l.wasHeard(now, deadline) {
-				return err
-			}
-			c.nudge(claim.Key)
-			return nil
+			return l.heard(err, deadline)
 		case definite(err):
 			return err
 		}
 		if !unsent(err) {
 			l.markUnheard()
 		}
-		left := until - now
-		if left <= 0 || !c.wait(min(left, backoff.Jitter(backoff.Exponential(n, 10*time.Millisecond, 250*time.Millisecond)))) {
+		pause := backoff.Jitter(backoff.Exponential(n, 10*time.Millisecond, 250*time.Millisecond))
+		if until-now <= pause || !c.wait(pause) {
 			return l.uncertain(err)
 		}
 	}
@@ -162,12 +159,21 @@ func (l *Lease) releaseTerms() (claim Claim, deadline lease.Instant, lost, denie
 	return claim, l.window.Deadline, l.state == StateLost, l.denied
 }
 
-// wasHeard reports whether "not yours" is to be believed. It is not in answer to a release that had an unanswered attempt, before the local deadline: nobody else deletes
-// by id, so that attempt has worked (DESIGN 3.5).
-func (l *Lease) wasHeard(now, deadline lease.Instant) bool {
+// heard is what a final answer to a release says. "Not yours" is not to be believed after an attempt that went unanswered, before the local deadline: nobody else deletes by
+// id, so that attempt has worked (DESIGN 3.5).
+func (l *Lease) heard(err error, deadline lease.Instant) error {
+	if !errors.Is(err, ErrLost) {
+		return err
+	}
+	now := l.core.clock.now()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.release.unheard || now >= deadline
+	worked := l.release.unheard && now < deadline
+	l.mu.Unlock()
+	if !worked {
+		return err
+	}
+	l.core.nudge(l.claim.Key)
+	return nil
 }
 
 func (l *Lease) markUnheard() {

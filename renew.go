@@ -28,6 +28,7 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 		t0 := c.clock.now()
 		claim := l.claimFor(terms, t0)
 		err := c.renewOne(ctx, claim, min(until-t0, l.set.attemptBound()))
+		pause := backoff.Jitter(backoff.Exponential(n, 5*time.Millisecond, 250*time.Millisecond))
 		switch {
 		case err == nil:
 			return l.retime(t0, terms, claim.TTL)
@@ -35,10 +36,10 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 			return l.denyBy(err)
 		case definite(err):
 			return err
-		case ctx.Err() != nil || c.clock.now() >= until:
+		case ctx.Err() != nil || c.stopping() || until-c.clock.now() <= pause:
 			return explain(fmt.Sprintf("picket: renew %q: store is unavailable", l.Key()), ErrUnavailable, append([]error{err}, ctxErrors(ctx)...)...)
 		}
-		c.pause(ctx, backoff.Jitter(backoff.Exponential(n, 5*time.Millisecond, 250*time.Millisecond)))
+		c.pause(ctx, pause)
 	}
 }
 

@@ -76,7 +76,7 @@ func (r *renewer) stop() {
 	for _, l := range r.heap {
 		l.slot = -1
 	}
-	r.heap, r.waiting = nil, nil
+	r.heap, r.waiting, r.armed = nil, nil, 0
 	if r.timer != nil {
 		r.timer.Stop()
 	}

@@ -88,7 +88,7 @@ func (w *waiter) run(ctx context.Context) (*Lease, error) {
 			}
 			continue
 		case s.listen != nil:
-			w.listen(ctx, s.listen)
+			w.listen(ctx, s.listen, s.limit)
 			continue
 		}
 		if timer == nil {
@@ -128,13 +128,12 @@ func (w *waiter) step(ctx context.Context) step {
 	next := w.until
 	if q.front() == w && !q.sending {
 		q.stand(w)
-		inTurn := q.turn.open(now)
 		switch {
+		case q.turn.open(now):
+			next = min(next, q.turn.ends)
 		case q.mustListen(c, now):
 			q.sending = true
-			return step{listen: q.place}
-		case inTurn:
-			next = min(next, q.turn.ends)
+			return step{listen: q.place, limit: w.until - now}
 		case now >= w.due:
 			w.asked++
 			return step{ask: q.send(w), limit: w.until - now}
@@ -168,11 +167,11 @@ func (w *waiter) ask(ctx context.Context, p *pending, limit time.Duration) error
 }
 
 // listen opens the watch of the place. What it does not hear, polls find (rueidis#653 is what happens without them).
-func (w *waiter) listen(ctx context.Context, p *pending) {
+func (w *waiter) listen(ctx context.Context, p *pending, limit time.Duration) {
 	c := w.locker.core
-	call := bound.New(ctx, w.locker.set.attemptBound())
+	call := c.track(bound.New(ctx, min(limit, w.locker.set.attemptBound())))
 	wake, stop, err := c.waker.Watch(call, p.claim)
-	call.Stop()
+	c.end(call)
 	c.mu.Lock()
 	q := w.line
 	q.sending, q.heeded = false, true

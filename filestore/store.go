@@ -87,7 +87,7 @@ func (s *Store) usable() error {
 			return failed(err)
 		}
 		if kind != "" {
-			return fmt.Errorf("%w: filestore: %q is on %s, where a lock may not reach other machines: use a directory on a local disk, or accept it with WithNetworkFS",
+			return fmt.Errorf("%w: filestore: %q is on %s, where a lock may not reach other machines: use a directory on a local disk, or accept it (WithNetworkFS; in a file: URL ?network-fs)",
 				picket.ErrRefused, s.dir, kind)
 		}
 		return nil

@@ -8,11 +8,15 @@ import (
 
 // Exponential returns first doubled attempt times (0 is the first attempt), at most limit. It never overflows and is never negative (bsm/redislock#5, #8).
 func Exponential(attempt int, first, limit time.Duration) time.Duration {
-	d := max(first, 0)
-	for ; attempt > 0 && d < limit; attempt-- {
-		d = min(2*d, limit)
+	limit = max(limit, 0)
+	d := min(max(first, 0), limit)
+	for ; attempt > 0 && d > 0 && d < limit; attempt-- {
+		if d > limit/2 {
+			return limit
+		}
+		d *= 2
 	}
-	return min(d, limit)
+	return d
 }
 
 // Jitter returns a random duration between four fifths of d and d: waiters of one event must not ask in step.

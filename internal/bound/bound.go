@@ -106,8 +106,11 @@ func (c *Context) Value(key any) any {
 	c.mu.Lock()
 	armed := c.armed
 	c.mu.Unlock()
-	if armed != nil {
+	switch {
+	case armed != nil:
 		return armed.Value(key)
+	case c.parent == nil:
+		return context.WithoutCancel(c.values).Value(key) // without it the cause of the end that was left behind
 	}
 	return c.values.Value(key)
 }

@@ -35,7 +35,7 @@ func Default() Margins { return Margins{DriftRatio: 0.01, DriftFixed: 2 * time.M
 
 // Drift is what clocks of different rates may disagree on over one TTL.
 func (m Margins) Drift(ttl time.Duration) time.Duration {
-	return time.Duration(m.DriftRatio*float64(ttl)) + m.DriftFixed
+	return add(m.DriftFixed, time.Duration(m.DriftRatio*float64(ttl)))
 }
 
 // GraceOf is how long before the deadline contexts end: TTL/20, at least 50 ms, at most 2 s, never more than TTL/4, unless it was set.
@@ -53,7 +53,7 @@ func (m Margins) Check(ttl time.Duration) error {
 		return fmt.Errorf("grace %s and drift %v + %s must not be negative, and the drift ratio below 1", grace, m.DriftRatio, m.DriftFixed)
 	}
 	if drift > ttl/2 || grace > ttl/2-drift {
-		return fmt.Errorf("grace %s + drift %s = %s is more than half of the TTL %s", grace, drift, grace+drift, ttl)
+		return fmt.Errorf("grace %s + drift %s = %s is more than half of the TTL %s", grace, drift, add(grace, drift), ttl)
 	}
 	return nil
 }
@@ -83,18 +83,27 @@ func (t Terms) Window(t0 Instant, ttl time.Duration) Window {
 
 // AskTTL is what to ask of the store at now: the TTL, or what is left until the limit, so that the record ends with the hold.
 func (t Terms) AskTTL(now Instant) time.Duration {
-	if t.Limit == Forever {
+	left := t.Limit - now
+	if left >= t.TTL {
 		return t.TTL
 	}
-	return min(t.TTL, max(t.Limit-now+t.Margins.Drift(t.TTL), MinTTL))
+	return min(t.TTL, max(left+t.Margins.Drift(t.TTL), MinTTL))
 }
 
-// RenewAt is when the next renewal is due after one whose request left at t0; Forever if it could not move the deadline.
+// Until is the limit of a lease granted at t that may be held for hold.
+func Until(t Instant, hold time.Duration) Instant { return add(t, hold) }
+
+// RenewAt is when the next renewal is due after one whose request left at t0: after a third of the TTL, or of what the store gave if that is less. Forever if it could not
+// move the deadline.
 func (t Terms) RenewAt(t0 Instant, w Window) Instant {
 	if w.Deadline == t.Limit && w.Deadline != Forever {
 		return Forever
 	}
-	return add(t0, t.TTL/3)
+	term := t.TTL
+	if w.Deadline != Forever {
+		term = min(term, add(w.Deadline-t0, t.Margins.Drift(term)))
+	}
+	return add(t0, term/3)
 }
 
 // RetryAfter is how long to wait after the n-th renewal in a row without an answer (n ≥ 1): quickly, since all of it is inside the lease.

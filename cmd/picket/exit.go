@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/picket-go/picket"
+)
+
+// The codes of `picket help exit-codes`. 64, 69, 75 and 76 are those of sysexits.h with the nearest meaning; 126 and 127 are a shell's.
+const (
+	exitFailed        = 1
+	exitUsage         = 64
+	exitUnavailable   = 69
+	exitBusy          = 75
+	exitLost          = 76
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitSignal        = 128 // plus the signal's number
+)
+
+// exitError ends the program with a code. An empty text says nothing: the code is the job's own, or --quiet was given.
+type exitError struct {
+	code int
+	text string
+}
+
+func (e *exitError) Error() string { return e.text }
+
+func exitf(code int, format string, args ...any) error {
+	return &exitError{code, fmt.Sprintf(format, args...)}
+}
+
+// report says on stderr what err means and returns the code to exit with. Whatever is no exitError was found by cobra in the command line.
+func report(err error, command string, stderr io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	exit, ok := errors.AsType[*exitError](err)
+	if !ok {
+		exit = &exitError{exitUsage, err.Error()}
+	}
+	if exit.text == "" {
+		return exit.code
+	}
+	say(stderr, "%s", exit.text)
+	if exit.code == exitUsage {
+		_, _ = fmt.Fprintf(stderr, "see %s --help\n", command) // there is nobody to tell of an error
+	}
+	return exit.code
+}
+
+// say prints one line of talk. That it cannot be printed is no reason to end a job.
+func say(w io.Writer, format string, args ...any) {
+	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "picket: ")
+	_, _ = fmt.Fprintln(w, "picket: "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+}
+
+// refusal is the exitError of what a store or the library answered to a request on behalf of the user.
+func refusal(err error, store string) error {
+	text := unprefixed(err)
+	switch {
+	case errors.Is(err, picket.ErrInvalid):
+		return exitf(exitUsage, "%s", strings.TrimPrefix(text, "invalid argument: "))
+	case errors.Is(err, picket.ErrUnsupported):
+		text += ": leave the flag out, or choose another --store"
+	case !advised(err):
+		text += ": check that it can be reached, then try again"
+	}
+	return exitf(exitUnavailable, "store %s: %s", printable(store), text)
+}
+
+// unprefixed is the text of err, which may wrap errors of the library, with the name of the program said once.
+func unprefixed(err error) string {
+	text := strings.ReplaceAll(err.Error(), "picket: store is unavailable: ", "")
+	return strings.TrimPrefix(strings.ReplaceAll(text, ": picket: ", ": "), "picket: ")
+}
+
+// advised reports whether err is a failure of the file system: those of filestore say what to do.
+func advised(err error) bool {
+	_, ok := errors.AsType[interface {
+		error
+		Unsent() bool
+	}](err)
+	return ok || errors.Is(err, picket.ErrRefused)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+)
+
+// signals are those that picket gets for the job. They queue from before the lock is asked for, so that none is lost between grant and start.
+type signals struct {
+	queue    chan os.Signal
+	children chan os.Signal // one pending wake-up is enough, so its buffer of one loses nothing
+}
+
+func listen() *signals {
+	s := &signals{make(chan os.Signal, 64), make(chan os.Signal, 1)}
+	s.add(forwardable())
+	return s
+}
+
+// add leaves alone what was ignored when picket was started: nohup, and the background jobs of a shell script, count on that.
+func (s *signals) add(sigs []os.Signal) {
+	signal.Notify(s.queue, slices.DeleteFunc(sigs, signal.Ignored)...)
+}
+
+// interrupted is the cause of a context that a signal ended.
+type interrupted struct {
+	number int
+	name   string
+}
+
+func (i *interrupted) Error() string { return i.name }
+
+// interrupts returns a context that TERM, INT, HUP and QUIT end; other signals are dropped, as there is no job yet to get them. After quit the signals stay
+// in the queue.
+func (s *signals) interrupts(ctx context.Context) (_ context.Context, quit func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	leave, left := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(left)
+		for {
+			select {
+			case sig := <-s.queue:
+				switch sig {
+				case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
+					number, _ := sig.(syscall.Signal)
+					cancel(&interrupted{int(number), signalName(number)})
+					return
+				}
+			case <-leave:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		close(leave)
+		<-left
+		cancel(nil)
+	}
+}

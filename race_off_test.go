@@ -1,0 +1,5 @@
+//go:build !race
+
+package picket_test
+
+const raced = false
