@@ -210,7 +210,7 @@ func TestABudgetOnADeadStoreIsAnOutage(t *testing.T) {
 	for name, answer := range map[string]func(context.Context) error{
 		"it hangs":    hang,
 		"it fails":    func(context.Context) error { return errWire },
-		"it is gone":  func(context.Context) error { return refusedDial{} },
+		"it is gone":  func(context.Context) error { return dialError{} },
 		"try later":   func(context.Context) error { return picket.ErrUnavailable },
 		"it is slow":  func(ctx context.Context) error { time.Sleep(10 * time.Millisecond); return errWire },
 		"ctx is done": func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) },
@@ -249,16 +249,16 @@ func TestABudgetOnADeadStoreIsAnOutage(t *testing.T) {
 	}
 }
 
-// refusedDial is a dial that was refused.
-type refusedDial struct{}
+// dialError is a dial that was refused.
+type dialError struct{}
 
-func (refusedDial) Error() string { return "connection refused" }
-func (refusedDial) Unsent() bool  { return true }
+func (dialError) Error() string { return "connection refused" }
+func (dialError) Unsent() bool  { return true }
 
 func TestWhatWasNotSentIsNotUndone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		store := onMemory()
-		store.acquire = func(context.Context, picket.Claim) (picket.Grant, error) { return picket.Grant{}, refusedDial{} }
+		store.acquire = func(context.Context, picket.Claim) (picket.Grant, error) { return picket.Grant{}, dialError{} }
 		l := picket.New(store)
 		_, err := l.TryAcquire(t.Context(), "k")
 		wantIs(t, err, picket.ErrUnavailable)

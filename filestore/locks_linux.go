@@ -50,7 +50,7 @@ func (t lockTable) of(path string) (pid int, a answer) {
 	if err := unix.Stat(path, &st); err != nil {
 		return 0, unlocked // nobody finds a lock there
 	}
-	dev := fmt.Sprintf("%02x:%02x", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)))
+	dev := fmt.Sprintf("%02x:%02x", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev))) //nolint:unconvert // st.Dev has 32 bits elsewhere
 	entries := t.byInode[st.Ino]
 	for _, e := range entries {
 		if e.dev == dev {

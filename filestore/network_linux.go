@@ -58,7 +58,7 @@ func mountType(path string) string {
 	if unix.Stat(path, &st) != nil {
 		return ""
 	}
-	dev := fmt.Sprintf("%d:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)))
+	dev := fmt.Sprintf("%d:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev))) //nolint:unconvert // st.Dev has 32 bits elsewhere
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(text)) {
 		mount, source, _ := strings.Cut(line, " - ")
