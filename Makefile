@@ -57,7 +57,7 @@ staticcheck: deps-go ## run staticcheck on all modules
 	go run $(STATICCHECK) work
 
 lint: deps-go ## run golangci-lint, with .golangci.yml, on all modules
-	@$(call in_each_module,go run $(GOLANGCI_LINT) run)
+	@$(call in_each_module,go run $(GOLANGCI_LINT) run --allow-parallel-runners)
 
 rules: deps-go ## check what may import what, and what a source file may contain
 	go test -count=1 -run '^Test(Import|Source)Rules$$' .
