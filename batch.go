@@ -102,13 +102,16 @@ func (b *batch) send(c *core) {
 		ours := !closed && i >= 0 && i < len(claims) && !b.renewals[i].answered
 		if ours {
 			b.renewals[i].answered = true
-			e.count(err)
 		}
 		mu.Unlock()
-		if ours {
-			n := b.renewals[i]
-			n.lease.renewed(t0, n.claim.TTL, n.epoch, err, true)
+		if !ours {
+			return
 		}
+		n := b.renewals[i]
+		needed := n.lease.renewed(t0, n.claim.TTL, n.epoch, err, true)
+		mu.Lock()
+		defer mu.Unlock()
+		e.count(err, needed)
 	}
 	call := c.detached(bound.None(), min(max((b.first-t0)/3, 10*time.Millisecond), batchBound))
 	c.store.Renew(call, claims, report)
@@ -118,8 +121,7 @@ func (b *batch) send(c *core) {
 	mu.Unlock()
 	for _, n := range b.renewals {
 		if !n.answered {
-			e.Unanswered++
-			n.lease.renewed(t0, n.claim.TTL, n.epoch, nil, false)
+			e.count(errNoAnswer, n.lease.renewed(t0, n.claim.TTL, n.epoch, nil, false))
 		}
 	}
 	e.Took = c.clock.now() - t0
@@ -128,6 +130,9 @@ func (b *batch) send(c *core) {
 
 // tell gives the event to each observer once, however many of the leases share it.
 func (b *batch) tell(c *core, e RenewEvent) {
+	if e.Leases == 0 {
+		return
+	}
 	now := c.clock.now()
 	e.Headroom = NoExpiry
 	told := map[*Observer]bool{}

@@ -89,11 +89,6 @@ func (p *pending) note(err error) {
 	}
 }
 
-// definite reports whether err is an answer that asking again does not change.
-func definite(err error) bool {
-	return errors.Is(err, ErrRefused) || errors.Is(err, ErrUnsupported) || errors.Is(err, ErrInvalid)
-}
-
 // burn ends a granted claim that nobody will hold, and waits for it a little: the next claim on the key would be busy because of it.
 func (l *Locker) burn(ctx context.Context, p *pending) {
 	c := l.core
@@ -138,8 +133,8 @@ func (c *core) undo(ctx context.Context, claim Claim) {
 
 // undoOnce bounds the attempt: a request that was lost must not use up the time of those that may arrive.
 func (c *core) undoOnce(ctx context.Context, claim Claim) error {
-	call := bound.New(ctx, time.Second)
-	defer call.Stop()
+	call := c.track(bound.New(ctx, time.Second))
+	defer c.end(call)
 	return c.store.Release(call, claim)
 }
 
@@ -170,11 +165,14 @@ func (l *Locker) try(ctx context.Context, key string) (le *Lease, attempts int, 
 			le.discard(ctx)
 			p = nil
 			return nil, attempts, l.unavailable(ctx, key, 0, nil)
-		case err == nil, errors.Is(err, ErrBusy), errors.Is(err, ErrClosed), definite(err):
+		case err == nil, errors.Is(err, ErrClosed):
 			return le, attempts, err
+		case errors.Is(err, ErrBusy):
+			return nil, attempts, busyFacts(key, err)
+		case definite(err):
+			return nil, attempts, named("acquire", key, err)
 		case errors.Is(err, errLate):
 			p = l.newPending(key, false)
-			continue
 		}
 		left = tryBound - (l.core.clock.now() - began)
 		l.core.pause(ctx, min(left, backoff.Jitter(backoff.Exponential(attempts-1, 5*time.Millisecond, 250*time.Millisecond))))
@@ -198,27 +196,5 @@ func (l *Locker) unavailable(ctx context.Context, key string, silent time.Durati
 	if err == nil && ctx.Err() != nil {
 		return ended(ctx, text)
 	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		err = nil // our own bound: says nothing that the text does not
-	}
-	text += ": store is unavailable: no answer for " + silent.Round(time.Millisecond).String()
-	return explain(text, ErrUnavailable, append([]error{err}, ctxErrors(ctx)...)...)
-}
-
-// ended is the error of work that ctx ended before the store was asked.
-func ended(ctx context.Context, text string) error {
-	errs := ctxErrors(ctx)
-	return explain(text+": "+oneLine(errs[0].Error()), errs[0], errs[1:]...)
-}
-
-// ctxErrors returns nothing while ctx goes on, else its error and its cause if that is another.
-func ctxErrors(ctx context.Context) []error {
-	err := ctx.Err()
-	if err == nil {
-		return nil
-	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		return []error{err, cause}
-	}
-	return []error{err}
+	return silence(ctx, text+": store is unavailable: no answer for "+silent.Round(time.Millisecond).String(), ErrUnavailable, err)
 }

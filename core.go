@@ -108,6 +108,17 @@ func (c *core) track(b *bound.Context) *bound.Context {
 	return b
 }
 
+// releasing is detached for a release, which its caller waits for: after Shutdown lost patience a lease may still be given back.
+func (c *core) releasing(ctx context.Context, d time.Duration) *bound.Context {
+	b := bound.Detached(ctx, d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.aborted {
+		c.calls[b] = struct{}{}
+	}
+	return b
+}
+
 func (c *core) end(b *bound.Context) {
 	c.mu.Lock()
 	delete(c.calls, b)

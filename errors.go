@@ -1,6 +1,7 @@
 package picket
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -150,7 +151,45 @@ func invalid(format string, args ...any) error {
 
 func quote(s string) string { return strconv.Quote(s) }
 
-func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "; ") }
+// named is an answer of the store as users see it: on one line, with what was asked.
+func named(op, key string, err error) error {
+	return &lineError{"picket: " + op + " " + quote(key) + ": " + strings.TrimPrefix(oneLine(err.Error()), "picket: "), []error{err}}
+}
+
+// silence is the error of a request that got no answer: the last attempt ended with err, which may be nil.
+func silence(ctx context.Context, text string, sentinel, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = nil // our own bound; the caller's ctx speaks for itself
+	}
+	return explain(text, sentinel, append([]error{err}, ctxErrors(ctx)...)...)
+}
+
+// ended is the error of work that ctx ended before the store was asked.
+func ended(ctx context.Context, text string) error {
+	errs := ctxErrors(ctx)
+	return explain(text+": "+oneLine(errs[0].Error()), errs[0], errs[1:]...)
+}
+
+// ctxErrors returns nothing while ctx goes on, else its error and its cause if that is another.
+func ctxErrors(ctx context.Context) []error {
+	err := ctx.Err()
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return []error{err, cause}
+	}
+	return []error{err}
+}
+
+// definite reports whether err is an answer that asking again does not change.
+func definite(err error) bool {
+	return errors.Is(err, ErrRefused) || errors.Is(err, ErrUnsupported) || errors.Is(err, ErrInvalid)
+}
+
+func oneLine(s string) string {
+	return strings.NewReplacer("\r\n", "; ", "\n", "; ", "\r", "; ").Replace(s)
+}
 
 // printable keeps a name that came from elsewhere from steering a terminal.
 func printable(s string) string {

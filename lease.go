@@ -41,8 +41,9 @@ type Lease struct {
 
 	turn    turn
 	release release
-	events  []LeaseEvent
+	events  []func() // what observers are to be told, in order
 	telling bool
+	untold  bool // nobody was told of the lease, so no observer is told of its end
 
 	due   lease.Instant // the renewer's, under its mutex, as the next two
 	slack time.Duration // how much earlier it may be done to go with others
@@ -75,7 +76,7 @@ func (l *Lease) Key() string { return l.claim.Key }
 // Token returns the fencing token: larger than those of all earlier grants of the key. Only Reissue changes it.
 func (l *Lease) Token() int64 { return l.token.Load() }
 
-// Holder returns what the store's record says of us.
+// Holder returns what the store's record says of us; Since is by our clock, the record has the store's.
 func (l *Lease) Holder() Holder { return l.claim.Holder }
 
 // Check compares clocks, does no I/O, and returns nil while work is safe, else the *LostError or ErrReleased. Call it right before a risky step.
@@ -107,25 +108,14 @@ func (l *Lease) Remaining() time.Duration {
 	return max(0, l.window.End-now)
 }
 
-// headroom is the time until the deadline.
+// headroom is the time until the deadline of a lease that needs renewals.
 func (l *Lease) headroom(now lease.Instant) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.window.Deadline == lease.Forever {
+	if l.window.Deadline == lease.Forever || l.release.begun {
 		return NoExpiry
 	}
 	return max(0, l.window.Deadline-now)
-}
-
-// lost brings the lease up to date and returns its *LostError, if it has one.
-func (l *Lease) lost() error {
-	l.look(l.core.clock.exact())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.loss == nil {
-		return nil
-	}
-	return l.loss
 }
 
 // look lets the clock do what is due, and tells of it.
@@ -147,7 +137,7 @@ func (l *Lease) lostOrReleased() error {
 // discard releases a lease that nobody was told of, behind the caller's back: nobody has worked under it, so it leaves no MinHold.
 func (l *Lease) discard(ctx context.Context) {
 	l.mu.Lock()
-	l.claim.MinHold = 0
+	l.claim.MinHold, l.untold = 0, true
 	claim := l.claim
 	l.mu.Unlock()
 	claim.Doubt = true // if the release goes unanswered
@@ -199,7 +189,7 @@ func (l *Lease) advance(now lease.Instant) (after later) {
 // reason is why the clock ends the lease.
 func (l *Lease) reason() Reason {
 	switch {
-	case l.window.Deadline == l.terms.Limit:
+	case l.terms.Limit != lease.Forever && l.window.Deadline >= l.terms.Limit-l.terms.Margins.Drift(l.terms.TTL):
 		return ReasonMaxHold
 	case l.failures > 0, l.renewing:
 		return ReasonUnreachable
@@ -213,10 +203,10 @@ func (l *Lease) lostFor(r Reason) *LostError {
 
 // lose is the store's word that the record is not ours.
 func (l *Lease) lose(err error, now lease.Instant) later {
-	l.denied = true
 	if !l.live() {
-		return nil
+		return nil // a release has its own answer
 	}
+	l.denied = true
 	if l.loss == nil {
 		l.loss = l.lostFor(l.reasonOf(err, now))
 	}
@@ -254,8 +244,15 @@ func (l *Lease) change(to State, err error) func() {
 	if !l.set.watchLeases() {
 		return func() {}
 	}
-	l.events = append(l.events, LeaseEvent{Lease: l, From: from, To: to, Err: err})
+	l.observe(func() { l.set.leaseChange(LeaseEvent{Lease: l, From: from, To: to, Err: err}) })
 	return l.tell
+}
+
+// observe queues what observers are to be told by tell. mu is held.
+func (l *Lease) observe(event func()) {
+	if !l.untold {
+		l.events = append(l.events, event)
+	}
 }
 
 // tell hands out the events in order, by one goroutine at a time.
@@ -266,11 +263,11 @@ func (l *Lease) tell() {
 			l.mu.Unlock()
 			return
 		}
-		e := l.events[0]
+		event := l.events[0]
 		l.events = l.events[1:]
 		l.telling = true
 		l.mu.Unlock()
-		l.set.leaseChange(e)
+		event()
 		l.mu.Lock()
 		l.telling = false
 		l.mu.Unlock()
@@ -285,12 +282,14 @@ func (l *Lease) nextRenewal(t0 lease.Instant) lease.Instant {
 	return l.terms.RenewAt(t0, l.window)
 }
 
-// renewed takes the answer to a renewal that left at t0 with the TTL asked, in the given epoch of the TTL; answered is false when there was none.
-func (l *Lease) renewed(t0 lease.Instant, asked time.Duration, epoch int, err error, answered bool) {
+// renewed takes the answer to a renewal that left at t0 with the TTL asked, in the given epoch of the TTL; answered is false when there was none. It reports whether the
+// lease still needed one.
+func (l *Lease) renewed(t0 lease.Instant, asked time.Duration, epoch int, err error, answered bool) bool {
 	now := l.core.clock.now() // the renewer has looked, and Check will
 	l.mu.Lock()
 	l.renewing = false
 	after := l.advance(now)
+	needed := l.live()
 	switch {
 	case l.state >= StateEnding || l.release.begun: // a late success revives nothing
 	case answered && errors.Is(err, ErrLost):
@@ -309,6 +308,7 @@ func (l *Lease) renewed(t0 lease.Instant, asked time.Duration, epoch int, err er
 	l.mu.Unlock()
 	l.core.renewer.fix(l)
 	after.run()
+	return needed
 }
 
 // extend moves the deadline after a success; only a renewal to a shorter TTL may move it back.

@@ -29,6 +29,8 @@ type line struct {
 	busy    *BusyError    // the store's last no
 	failure error         // why the last request had no answer; nil after one that had
 	heard   lease.Instant // when the store last answered
+	left    lease.Instant // when the last request left
+	silent  lease.Instant // when the first of the requests without answer left; only with failure
 }
 
 // turn is how long a process may hand the key on among its own waiters before it goes to the back of the store's queue (DESIGN 3.6).
@@ -120,8 +122,8 @@ func (q *line) unwatch() (stop func()) {
 }
 
 // send marks a request for the place, made for w, as under way; one place has one request at a time, so that no answer is missed and no late one can matter.
-func (q *line) send(w *waiter) *pending {
-	q.sending, q.nudged = true, false
+func (q *line) send(w *waiter, now lease.Instant) *pending {
+	q.sending, q.nudged, q.left = true, false, now
 	q.stand(w)
 	w.locker.dress(q.place)
 	return q.place
@@ -140,7 +142,7 @@ func (c *core) sent(ctx context.Context, w *waiter, le *Lease, err error, next t
 	c.mu.Lock()
 	q := w.line
 	gone := !slices.Contains(q.waiters, w)
-	stop := q.settle(ctx, w, le, err, now)
+	stop := q.conclude(ctx, w, le, err, now)
 	if le != nil {
 		if next == beginTurn {
 			next = q.newTurn(now)
@@ -161,8 +163,8 @@ func (c *core) sent(ctx context.Context, w *waiter, le *Lease, err error, next t
 	}
 }
 
-// settle is what the outcome of a request changes in the line. The returned function stops a watch that is no longer needed.
-func (q *line) settle(ctx context.Context, w *waiter, le *Lease, err error, now lease.Instant) (stop func()) {
+// conclude is what the outcome of a request changes in the line. The returned function stops a watch that is no longer needed.
+func (q *line) conclude(ctx context.Context, w *waiter, le *Lease, err error, now lease.Instant) (stop func()) {
 	q.sending = false
 	switch {
 	case le != nil:
@@ -170,9 +172,13 @@ func (q *line) settle(ctx context.Context, w *waiter, le *Lease, err error, now 
 		q.drop(w)
 		w.lease = le
 		return q.unwatch()
-	case errors.Is(err, errLate), errors.Is(err, ErrClosed):
-		q.place, q.failure, q.heard = nil, nil, now
-		w.due = 0
+	case errors.Is(err, ErrClosed):
+		q.place = nil
+		return q.unwatch()
+	case errors.Is(err, errLate): // burnt; a store that always is too late must not be asked without a pause
+		q.place = nil
+		q.left = now // it has answered
+		q.fail(w, err, now)
 		return q.unwatch()
 	case errors.Is(err, ErrBusy):
 		q.busy = busyFacts(q.key, err)
@@ -184,14 +190,7 @@ func (q *line) settle(ctx context.Context, w *waiter, le *Lease, err error, now 
 		q.heard = now
 	case q.busy != nil && (ctx.Err() != nil || now >= w.until): // the asker left; that says nothing of the store
 	default:
-		q.failure = err
-		w.fails++
-		w.due = now + backoff.Jitter(backoff.Exponential(w.fails-1, 5*time.Millisecond, 250*time.Millisecond))
-		for _, x := range q.waiters {
-			if x.silence(now) >= x.locker.set.term() {
-				x.wake()
-			}
-		}
+		q.fail(w, err, now)
 	}
 	if q.nudged {
 		w.due = 0
@@ -199,9 +198,24 @@ func (q *line) settle(ctx context.Context, w *waiter, le *Lease, err error, now 
 	return func() {}
 }
 
+// fail records a request without a usable answer, and wakes those who have heard nothing for a TTL.
+func (q *line) fail(w *waiter, err error, now lease.Instant) {
+	if q.failure == nil {
+		q.silent = q.left
+	}
+	q.failure = err
+	w.fails++
+	w.due = now + backoff.Jitter(backoff.Exponential(w.fails-1, 5*time.Millisecond, 250*time.Millisecond))
+	for _, x := range q.waiters {
+		if x.silence(now) >= x.locker.set.term() {
+			x.wake()
+		}
+	}
+}
+
 // busyFacts are those of err, which is ErrBusy; a store may have left them out.
 func busyFacts(key string, err error) *BusyError {
-	if b, ok := errors.AsType[*BusyError](err); ok {
+	if b, ok := errors.AsType[*BusyError](err); ok && b.Key == key {
 		return b
 	}
 	return &BusyError{Key: key, Waiters: -1}
@@ -221,19 +235,18 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, limit time.Durati
 		return false, nil
 	}
 	w := q.front()
-	p := q.send(w)
-	next := beginTurn
-	p.claim.Queue = !l.turn.open(now)
-	if !p.claim.Queue {
+	p := q.send(w, now)
+	next, to := beginTurn, p.claim
+	if l.turn.open(now) {
+		to.Queue = false
 		next = turn{ends: l.turn.ends, left: l.turn.left - 1}
 	}
 	c.mu.Unlock()
 
 	call := c.detached(ctx, min(limit, l.set.attemptBound()))
 	t0 := c.clock.now()
-	grant, err := c.swapper.Transfer(call, from, p.claim)
+	grant, err := c.swapper.Transfer(call, from, to)
 	c.end(call)
-	p.claim.Queue = true
 	if err == nil && grant.Waiters == 0 {
 		next = beginTurn // nobody is made to wait by a new turn
 	}
@@ -241,12 +254,15 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, limit time.Durati
 		c.sent(ctx, w, nil, &BusyError{Key: from.Key, Waiters: -1}, next)
 		return errors.Is(err, ErrLost), err
 	}
+	nothing := unsent(err)
 	le, err := w.locker.answer(ctx, p, t0, grant, err)
 	c.sent(ctx, w, le, err, next)
 	if err == nil || errors.Is(err, errLate) || errors.Is(err, ErrClosed) || errors.Is(err, ErrBusy) {
 		return true, nil
 	}
-	l.markUnheard()
+	if !nothing {
+		l.markUnheard()
+	}
 	return false, nil
 }
 

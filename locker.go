@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"github.com/picket-go/picket/internal/bound"
 )
 
 // Locker grants leases on keys of one store. Without leases and waiters it owns no goroutine, timer or connection.
@@ -32,7 +34,7 @@ func (l *Locker) With(opts ...Option) *Locker {
 
 // Acquire waits until key is granted, ctx ends, MaxWait is over (ErrBusy) or the store has been silent for one TTL (ErrUnavailable). ctx bounds only the acquiring.
 func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
-	return l.acquire(ctx, key, (*Locker).wait)
+	return l.acquire(ctx, key, (*Locker).waitForOthers)
 }
 
 // TryAcquire makes one attempt and returns a *BusyError when the key is held, cooling, or others wait for it. It gives up with ErrUnavailable after 3 s without answer.
@@ -49,11 +51,16 @@ func (l *Locker) acquire(ctx context.Context, key string, how func(*Locker, cont
 	)
 	err := l.admit(ctx, key)
 	if err == nil {
-		le, attempts, err = how(l, ctx, key)
-		l.core.leave()
+		le, attempts, err = l.entered(ctx, key, how)
 	}
 	l.set.acquireEnd(ctx, AcquireEvent{Key: key, Lease: le, Err: err, Waited: l.core.clock.now() - began, Attempts: attempts})
 	return le, err
+}
+
+// entered runs how and leaves the core, also when the store panics.
+func (l *Locker) entered(ctx context.Context, key string, how func(*Locker, context.Context, string) (*Lease, int, error)) (*Lease, int, error) {
+	defer l.core.leave()
+	return how(l, ctx, key)
 }
 
 // admit refuses what could never be granted, before anything is sent; after nil the caller has entered the core.
@@ -65,9 +72,6 @@ func (l *Locker) admit(ctx context.Context, key string) error {
 		return invalid("the key is empty")
 	case len(key) > maxKey:
 		return invalid("the key has %d bytes, more than %d", len(key), maxKey)
-	}
-	if held := l.core.heldBy(ctx, key); held != nil {
-		return invalid("key %q is held by this call chain (token %d): it would wait for itself; use picket.FromContext", key, held.Token())
 	}
 	if err := l.core.enter(); err != nil {
 		return err
@@ -113,7 +117,7 @@ func (l *Locker) do(ctx context.Context, key string, fn func(context.Context, *L
 	}()
 	err = fn(le.Context(ctx), le)
 	returned = true
-	lost := le.lost() // before the release, which ends the lease either way
+	lost := le.lostOrReleased() // before the release, which ends the lease either way
 	freed := free()
 	if lost == nil {
 		lost = freed
@@ -129,16 +133,25 @@ func ran(key string, err, lost error) error {
 	switch {
 	case err == nil:
 		return lost
-	case lost == nil, errors.Is(err, ErrLost) && errors.Is(lost, ErrLost):
+	case lost == nil, sameLoss(err, lost):
 		return err
 	}
-	return fmt.Errorf("%w (%w)", err, lost)
+	return &lineError{oneLine(err.Error()) + " (" + lost.Error() + ")", []error{err, lost}}
+}
+
+// sameLoss reports whether err has told of lost already.
+func sameLoss(err, lost error) bool {
+	a, told := errors.AsType[*LostError](err)
+	b, is := errors.AsType[*LostError](lost)
+	return told && is && a.Key == b.Key && a.Token == b.Token
 }
 
 // ranError hides a *BusyError that came out of fn: a caller of TryDo may conclude from one that fn has not run.
 type ranError struct{ err error }
 
-func (e ranError) Error() string { return "picket: the function ran and returned: " + e.err.Error() }
+func (e ranError) Error() string {
+	return "picket: the function ran and returned: " + oneLine(e.err.Error())
+}
 
 func (e ranError) Is(target error) bool { return target != ErrBusy && errors.Is(e.err, target) }
 
@@ -147,7 +160,7 @@ func (e ranError) As(target any) bool {
 	return !busy && errors.As(e.err, target)
 }
 
-// Inspect tells what the store knows of key; a free key is a Status, not an error.
+// Inspect tells what the store knows of key; a free key is a Status, not an error. It is ErrUnavailable after 3 s without answer.
 func (l *Locker) Inspect(ctx context.Context, key string) (Status, error) {
 	if l.set.err != nil {
 		return Status{}, l.set.err
@@ -155,11 +168,21 @@ func (l *Locker) Inspect(ctx context.Context, key string) (Status, error) {
 	if key == "" || len(key) > maxKey {
 		return Status{}, invalid("the key has %d bytes: 1 to %d are possible", len(key), maxKey)
 	}
-	return l.core.store.Inspect(ctx, key)
+	call := l.core.track(bound.New(ctx, tryBound))
+	defer l.core.end(call)
+	st, err := l.core.store.Inspect(call, key)
+	switch {
+	case err == nil:
+		return st, nil
+	case definite(err):
+		return Status{}, named("inspect", key, err)
+	}
+	return Status{}, silence(ctx, "picket: inspect "+quote(key)+": store is unavailable", ErrUnavailable, err)
 }
 
 // Shutdown refuses new claims and ends waiting ones with ErrClosed, cancels the contexts of held leases with cause ErrClosed, and waits for their
 // releases until ctx ends; meanwhile they are renewed. It closes nothing that the caller made. What is not released by then ends with its TTL.
+// Calls to the store that are under way when ctx ends are told to end, and waited for.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	held, quiet := l.core.shutdown()
 	for _, le := range held {

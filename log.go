@@ -7,7 +7,7 @@ import (
 	"github.com/picket-go/picket/internal/bound"
 )
 
-// LogTo returns an Observer that logs jeopardy and loss at Warn and Error, the rest at Debug. A nil logger logs nothing.
+// LogTo returns an Observer that logs jeopardy and loss at Warn and Error, the rest at Debug. The end of the contexts, which a release may still follow, is a Warn. A nil logger logs nothing.
 func LogTo(log *slog.Logger) Observer {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -48,9 +48,9 @@ func leaseAttrs(l *Lease) []slog.Attr {
 
 func changeLevel(to State) slog.Level {
 	switch to {
-	case StateJeopardy:
+	case StateJeopardy, StateEnding:
 		return slog.LevelWarn
-	case StateEnding, StateLost:
+	case StateLost:
 		return slog.LevelError
 	default:
 		return slog.LevelDebug

@@ -30,7 +30,7 @@ type (
 		Err   error
 		Held  time.Duration
 	}
-	// RenewEvent tells how one batch of renewals ended.
+	// RenewEvent tells how one batch of renewals ended. Leases that were released meanwhile are left out.
 	RenewEvent struct {
 		Leases, Renewed, Lost, Unanswered int
 		Took, Headroom                    time.Duration // Headroom: the least time left in the batch

@@ -249,7 +249,7 @@ func TestLogToLevels(t *testing.T) {
 			`level=DEBUG msg="picket: not acquired" key=""`,
 			`level=DEBUG msg="picket: acquired" key=cut`,
 			`level=WARN msg="picket: lease is jeopardy" key=cut`,
-			`level=ERROR msg="picket: lease is ending" key=cut`,
+			`level=WARN msg="picket: lease is ending" key=cut`,
 			`level=ERROR msg="picket: lease is lost" key=cut`,
 			`level=DEBUG msg="picket: released" key=cut`,
 		}

@@ -47,9 +47,11 @@ func (s *settings) leaseChange(e LeaseEvent) {
 	}
 }
 
-// count sorts the answer to one renewal.
-func (e *RenewEvent) count(err error) {
+// count sorts the answer to one renewal. One that was no longer needed, as the lease was released meanwhile, is taken out.
+func (e *RenewEvent) count(err error, needed bool) {
 	switch {
+	case !needed:
+		e.Leases--
 	case err == nil:
 		e.Renewed++
 	case errors.Is(err, ErrLost):

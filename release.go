@@ -36,15 +36,15 @@ func (l *Lease) Release(ctx context.Context) error {
 		return l.await(ctx)
 	}
 	begun := l.beginRelease()
-	if ctx.Done() == nil || ctx.Err() != nil {
-		l.mu.Unlock()
-		begun.run()
+	l.mu.Unlock()
+	begun.run() // ctx may be the lease's own: it has ended then
+	if ctx.Done() == nil || ctx.Err() != nil || !l.core.spawn(func() { _ = l.giveBack(ctx) }) {
 		return l.giveBack(ctx)
 	}
-	if !l.core.spawn(func() { begun.run(); _ = l.giveBack(ctx) }) {
-		l.mu.Unlock()
-		begun.run()
-		return l.giveBack(ctx)
+	l.mu.Lock()
+	if !l.release.running {
+		defer l.mu.Unlock()
+		return l.release.err
 	}
 	return l.await(ctx)
 }
@@ -56,13 +56,17 @@ func (l *Lease) await(ctx context.Context) error {
 	}
 	wait := l.release.wait
 	l.mu.Unlock()
+	ended := ctx.Done()
+	if ctx.Err() != nil {
+		ended = nil // no obstacle
+	}
 	select {
 	case <-wait:
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.release.err
-	case <-ctx.Done():
-		return l.uncertain(ctx.Err())
+	case <-ended:
+		return l.uncertain(ctx, nil)
 	}
 }
 
@@ -77,25 +81,26 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	err := l.sendRelease(ctx)
 	now := l.core.clock.now()
 	l.mu.Lock()
-	var after later
 	switch {
 	case errors.Is(err, ErrLost):
 		if l.loss == nil {
 			l.loss = l.lostFor(l.reasonOf(err, now))
 		}
-		after = append(after, l.settle(StateLost, l.loss, true))
+		l.conclude(StateLost, l.loss, true)
 	case l.state == StateLost:
-		after = append(after, l.settle(StateLost, l.loss, true))
+		l.conclude(StateLost, l.loss, true)
 	default:
-		after = append(after, l.settle(StateReleased, err, err == nil))
+		l.conclude(StateReleased, err, err == nil)
 	}
 	l.release.running = false
 	err = l.release.err
 	wait := l.release.wait
 	l.release.wait = nil
+	if len(l.set.observers) > 0 {
+		l.observe(func() { l.set.releaseEnd(ctx, ReleaseEvent{Lease: l, Err: err, Held: now - l.granted}) })
+	}
 	l.mu.Unlock()
-	after.run()
-	l.set.releaseEnd(ctx, ReleaseEvent{Lease: l, Err: err, Held: now - l.granted})
+	l.tell()
 	l.core.forget(l)
 	if wait != nil { // the caller finds its observers told
 		close(wait)
@@ -103,14 +108,13 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	return err
 }
 
-// settle records the outcome of a release; the returned function tells the observers. mu is held.
-func (l *Lease) settle(to State, err error, final bool) func() {
+// conclude records the outcome of a release. mu is held.
+func (l *Lease) conclude(to State, err error, final bool) {
 	l.release.err, l.release.final = err, final
-	if l.release.reported || l.state == to {
-		return func() {}
+	if !l.release.reported && l.state != to {
+		l.release.reported = true
+		l.change(to, err)
 	}
-	l.release.reported = true
-	return l.change(to, err)
 }
 
 // sendRelease asks the store until it answers, for 3 s or the rest of the lease.
@@ -128,7 +132,7 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 		return l.heard(err, deadline)
 	}
 	for n := 0; ; n++ {
-		call := c.detached(ctx, min(until-c.clock.now(), l.set.attemptBound()))
+		call := c.releasing(ctx, min(until-c.clock.now(), l.set.attemptBound()))
 		err := c.store.Release(call, claim)
 		c.end(call)
 		now = c.clock.now()
@@ -139,14 +143,14 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 		case errors.Is(err, ErrLost):
 			return l.heard(err, deadline)
 		case definite(err):
-			return err
+			return named("release", claim.Key, err)
 		}
 		if !unsent(err) {
 			l.markUnheard()
 		}
 		pause := backoff.Jitter(backoff.Exponential(n, 10*time.Millisecond, 250*time.Millisecond))
 		if until-now <= pause || !c.wait(pause) {
-			return l.uncertain(err)
+			return l.uncertain(context.WithoutCancel(ctx), err)
 		}
 	}
 }
@@ -182,7 +186,8 @@ func (l *Lease) markUnheard() {
 	l.release.unheard = true
 }
 
-func (l *Lease) uncertain(err error) error {
+// uncertain is the error of a release whose last attempt ended with err, or that ctx left.
+func (l *Lease) uncertain(ctx context.Context, err error) error {
 	l.mu.Lock()
 	left := l.window.Deadline - l.core.clock.now() + l.terms.Margins.Drift(l.terms.TTL)
 	if l.window.Deadline == lease.Forever {
@@ -193,7 +198,7 @@ func (l *Lease) uncertain(err error) error {
 	if left < NoExpiry {
 		text += fmt.Sprintf(", the key is free in %s at the latest", max(0, left).Round(time.Millisecond))
 	}
-	return explain(text, ErrUncertain, err)
+	return silence(ctx, text, ErrUncertain, err)
 }
 
 // wait waits for d; false when Shutdown has lost patience.

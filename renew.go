@@ -35,9 +35,9 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 		case errors.Is(err, ErrLost):
 			return l.denyBy(err)
 		case definite(err):
-			return err
+			return named("renew", l.Key(), err)
 		case ctx.Err() != nil || c.stopping() || until-c.clock.now() <= pause:
-			return explain(fmt.Sprintf("picket: renew %q: store is unavailable", l.Key()), ErrUnavailable, append([]error{err}, ctxErrors(ctx)...)...)
+			return silence(ctx, fmt.Sprintf("picket: renew %q: store is unavailable", l.Key()), ErrUnavailable, err)
 		}
 		c.pause(ctx, pause)
 	}
@@ -52,10 +52,13 @@ func (l *Lease) termsFor(ttl time.Duration) (lease.Terms, error) {
 	if err := checkTTL(ttl); err != nil {
 		return terms, err
 	}
-	if err := terms.Margins.Check(ttl); err != nil {
+	terms.TTL = ttl
+	if hold := l.set.maxHold; hold > 0 {
+		terms.TTL = min(ttl, hold)
+	}
+	if err := terms.Margins.Check(terms.TTL); err != nil {
 		return terms, invalid("renew %q: %v", l.Key(), err)
 	}
-	terms.TTL = ttl
 	return terms, nil
 }
 
@@ -86,12 +89,14 @@ var errNoAnswer = errors.New("no answer")
 func (c *core) renewOne(ctx context.Context, claim Claim, limit time.Duration) error {
 	var mu sync.Mutex
 	answer := errNoAnswer
-	call := bound.New(ctx, limit)
-	defer call.Stop()
-	c.store.Renew(call, []Claim{claim}, func(_ int, err error) {
+	call := c.track(bound.New(ctx, limit))
+	defer c.end(call)
+	c.store.Renew(call, []Claim{claim}, func(i int, err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		answer = err
+		if i == 0 {
+			answer = err
+		}
 	})
 	mu.Lock()
 	defer mu.Unlock()
@@ -129,14 +134,14 @@ func (l *Lease) Confirm(ctx context.Context) (time.Duration, error) {
 	if err := l.lostOrReleased(); err != nil {
 		return 0, err
 	}
-	call := bound.New(ctx, tryBound)
-	defer call.Stop()
+	call := l.core.track(bound.New(ctx, tryBound))
+	defer l.core.end(call)
 	st, err := l.core.store.Inspect(call, l.Key())
 	if err != nil {
 		return 0, l.unconfirmed(ctx, err)
 	}
 	if st.State == StatusHeld && st.Holder.ID == l.claim.ID {
-		return st.Remaining, nil
+		return st.Remaining, l.lostOrReleased() // it may have ended meanwhile
 	}
 	// Only the answer to a renewal says why; it cannot bring the record back.
 	claim := l.claimFor(l.currentTerms(), l.core.clock.now())
@@ -152,9 +157,9 @@ func (l *Lease) Confirm(ctx context.Context) (time.Duration, error) {
 
 func (l *Lease) unconfirmed(ctx context.Context, err error) error {
 	if definite(err) {
-		return err
+		return named("confirm", l.Key(), err)
 	}
-	return explain(fmt.Sprintf("picket: confirm %q: store is unavailable", l.Key()), ErrUnavailable, append([]error{err}, ctxErrors(ctx)...)...)
+	return silence(ctx, fmt.Sprintf("picket: confirm %q: store is unavailable", l.Key()), ErrUnavailable, err)
 }
 
 // Reissue mints a token above the given one for this lease and returns it; ErrUnsupported where the store cannot.
@@ -166,17 +171,19 @@ func (l *Lease) Reissue(ctx context.Context, above int64) (int64, error) {
 	if !ok {
 		return 0, explain(fmt.Sprintf("picket: reissue %q: not supported by store %T", l.Key(), l.core.store), ErrUnsupported)
 	}
-	call := bound.New(ctx, tryBound)
-	defer call.Stop()
+	call := l.core.track(bound.New(ctx, tryBound))
+	defer l.core.end(call)
 	grant, err := store.Reissue(call, l.claimFor(l.currentTerms(), l.core.clock.now()), above)
 	switch {
 	case err == nil:
-		l.token.Store(grant.Token)
+		for old := l.Token(); old < grant.Token && !l.token.CompareAndSwap(old, grant.Token); old = l.Token() {
+			continue // another Reissue at the same time; the record has the larger one
+		}
 		return grant.Token, nil
 	case errors.Is(err, ErrLost):
 		return 0, l.denyBy(err)
-	case definite(err), errors.Is(err, ErrUnsupported):
-		return 0, err
+	case definite(err):
+		return 0, named("reissue", l.Key(), err)
 	}
-	return 0, explain(fmt.Sprintf("picket: reissue %q: outcome unknown", l.Key()), ErrUncertain, append([]error{err}, ctxErrors(ctx)...)...)
+	return 0, silence(ctx, fmt.Sprintf("picket: reissue %q: outcome unknown", l.Key()), ErrUncertain, err)
 }

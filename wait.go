@@ -2,6 +2,7 @@ package picket
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 const (
 	pollNear = 250 * time.Millisecond // the first two in line
 	pollFar  = recheck                // the others; also the heartbeat of a place
+	firstAsk = 20 * time.Millisecond  // a MaxWait that is shorter lets the first request take this long
 )
 
 // waiter is one Acquire. Its fields are guarded by the core's mutex, except what never changes.
@@ -41,19 +43,34 @@ func (w *waiter) wake() {
 	}
 }
 
+// waitForOthers refuses to wait for the call chain's own lease, then waits.
+func (l *Locker) waitForOthers(ctx context.Context, key string) (*Lease, int, error) {
+	if held := l.core.heldBy(ctx, key); held != nil {
+		return nil, 0, invalid("key %q is held by this call chain (token %d): it would wait for itself; use picket.FromContext", key, held.Token())
+	}
+	return l.wait(ctx, key)
+}
+
 // wait queues locally and asks the store while first in line, until the key is granted.
 func (l *Locker) wait(ctx context.Context, key string) (*Lease, int, error) {
 	c := l.core
 	w := &waiter{locker: l, key: key, began: c.clock.now(), until: lease.Forever}
 	if l.set.maxWait > 0 {
-		w.until = w.began + l.set.maxWait
+		w.until = lease.Until(w.began, l.set.maxWait)
 	}
 	c.join(w)
+	parted := false
+	defer func() {
+		if !parted { // the store panicked, and the caller may live on
+			c.part(ctx, w)
+		}
+	}()
 	le, err := w.run(ctx)
 	if le == nil {
 		c.part(ctx, w)
 		le = w.taken()
 	}
+	parted = true
 	switch {
 	case le == nil:
 		return nil, w.asked, err
@@ -122,7 +139,7 @@ func (w *waiter) step(ctx context.Context) step {
 		return step{lease: w.lease}
 	case c.closed:
 		return step{err: ErrClosed}
-	case ctx.Err() != nil, now >= w.until, q.failure != nil && w.silence(now) >= w.locker.set.term():
+	case ctx.Err() != nil, now >= w.until && w.mayGiveUp(), q.failure != nil && w.silence(now) >= w.locker.set.term():
 		return step{err: w.givesUp(ctx, now)}
 	}
 	next := w.until
@@ -136,7 +153,7 @@ func (w *waiter) step(ctx context.Context) step {
 			return step{listen: q.place, limit: w.until - now}
 		case now >= w.due:
 			w.asked++
-			return step{ask: q.send(w), limit: w.until - now}
+			return step{ask: q.send(w, now), limit: w.patience(now)}
 		default:
 			next = min(next, w.due)
 		}
@@ -151,6 +168,17 @@ func (w *waiter) step(ctx context.Context) step {
 	return s
 }
 
+// patience is how long a request may take because of MaxWait.
+func (w *waiter) patience(now lease.Instant) time.Duration {
+	if w.asked == 1 {
+		return max(w.until-now, firstAsk)
+	}
+	return w.until - now
+}
+
+// mayGiveUp reports whether MaxWait may end the waiting: whoever is first in line has asked once, however short it is.
+func (w *waiter) mayGiveUp() bool { return w.asked > 0 || w.line.sending || w.line.front() != w }
+
 // mustListen reports whether the place has to listen for wake-ups before anything else: it stands in the store's queue, or will.
 func (q *line) mustListen(c *core, now lease.Instant) bool {
 	return c.waker != nil && q.watch.of != q.place && now >= q.deaf && (q.place.queued || q.heeded)
@@ -158,10 +186,17 @@ func (q *line) mustListen(c *core, now lease.Instant) bool {
 
 // ask sends the place's claim once. It returns an error that ends the waiting.
 func (w *waiter) ask(ctx context.Context, p *pending, limit time.Duration) error {
-	le, err := w.locker.ask(ctx, p, limit)
-	w.locker.core.sent(ctx, w, le, err, beginTurn)
+	var le *Lease
+	err := errNoAnswer
+	defer func() { // also when the store panics
+		if errors.Is(err, errNoAnswer) {
+			p.doubt = true
+		}
+		w.locker.core.sent(ctx, w, le, err, beginTurn)
+	}()
+	le, err = w.locker.ask(ctx, p, limit)
 	if err != nil && definite(err) {
-		return err
+		return named("acquire", w.key, err)
 	}
 	return nil
 }
@@ -233,12 +268,12 @@ func (w *waiter) pollDelay(b *BusyError) time.Duration {
 }
 
 // silence is how long the store has not answered this waiter's line.
-func (w *waiter) silence(now lease.Instant) time.Duration { return now - max(w.began, w.line.heard) }
+func (w *waiter) silence(now lease.Instant) time.Duration { return now - max(w.began, w.line.silent) }
 
 // givesUp is the error of a waiter whose time is over: whom it waited for, or that the store is silent. The core's mutex is held.
 func (w *waiter) givesUp(ctx context.Context, now lease.Instant) error {
 	q := w.line
-	if q.failure != nil {
+	if q.failure != nil && (q.busy == nil || w.silence(now) >= min(w.locker.set.term(), tryBound)) {
 		return w.locker.unavailable(ctx, w.key, w.silence(now), q.failure)
 	}
 	ahead := max(0, slices.Index(q.waiters, w))
