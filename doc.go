@@ -5,8 +5,8 @@
 //		return report.Run(ctx, lease.Token())
 //	})
 //
-// The store is what a team already runs, or nothing at all: package filestore locks on one machine, package memstore in one process and in tests. Any other type that
-// implements [Store] and passes package locktest serves as well.
+// The store may be nothing at all: package filestore locks on one machine, package memstore in one process and in tests; package redisstore locks on the Redis that a team
+// already runs. Any other type that implements [Store] and passes package locktest serves as well.
 //
 // # Guarantees
 //
@@ -24,7 +24,7 @@
 //
 // A lock with a time limit can be held by two at once: a holder may pause (garbage collection, SIGSTOP, a migrating VM) between its last Check and its write. For
 // efficiency (doing it twice costs money) the lock alone is enough. For correctness (doing it twice corrupts) the resource itself must compare tokens, in one act with
-// the write: that is what package fence and the guards are for. Nothing is re-entrant: identity is the claim, never a goroutine or a process; nested code finds its lease with
+// the write: package fence does it inside a process, and docs/guarantees.md shows how a database does. Nothing is re-entrant: identity is the claim, never a goroutine or a process; nested code finds its lease with
 // [FromContext].
 //
 // # Reading order

@@ -24,7 +24,7 @@ var (
 // BusyError tells whom we waited for. Its message is one line: key, holder, since, remaining. It unwraps to the ctx error and its cause if ctx ended the wait.
 type BusyError struct {
 	Key       string
-	Holder    Holder        // zero if nobody holds it and others wait
+	Holder    Holder        // zero if nobody holds it and others wait; without ID if its MinHold outlasts its release
 	Remaining time.Duration // until the holder's record ends if it is not renewed; NoExpiry if no clock ends it
 	Waiters   int           // known waiters before us, -1 if the store cannot tell
 	cause     []error
@@ -33,16 +33,23 @@ type BusyError struct {
 func (e *BusyError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "picket: key %q is busy: ", e.Key)
-	if h := e.Holder.String(); h == "" {
+	kept := e.Holder.ID == "" // MinHold: a record without a claim
+	switch h := e.Holder.String(); {
+	case h == "":
 		b.WriteString("nobody holds it yet")
-	} else {
+	case kept:
+		b.WriteString("last held by " + h)
+	default:
 		b.WriteString("held by " + h)
 	}
 	switch {
 	case e.Remaining == NoExpiry:
-		b.WriteString(", until its process ends")
+		b.WriteString(", until its processes end")
 	case e.Remaining > 0:
-		fmt.Fprintf(&b, ", for %s more unless renewed", e.Remaining.Round(time.Millisecond))
+		fmt.Fprintf(&b, ", for %s more", e.Remaining.Round(time.Millisecond))
+		if !kept {
+			b.WriteString(" unless renewed")
+		}
 	}
 	if e.Waiters > 0 {
 		fmt.Fprintf(&b, ", %d waiting", e.Waiters)
