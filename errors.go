@@ -33,7 +33,7 @@ type BusyError struct {
 func (e *BusyError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "picket: key %q is busy: ", e.Key)
-	kept := e.Holder.ID == "" // MinHold: a record without a claim
+	kept := e.Holder.ID == "" && e.Remaining != NoExpiry // MinHold: a record without a claim
 	switch h := e.Holder.String(); {
 	case h == "":
 		b.WriteString("nobody holds it yet")

@@ -56,7 +56,7 @@ func TestABusyErrorIsOneLineWithHolderSinceAndRemaining(t *testing.T) {
 		{&picket.BusyError{Key: "k"}, `picket: key "k" is busy: nobody holds it yet`},
 		{&picket.BusyError{Key: "k", Waiters: 1}, `picket: key "k" is busy: nobody holds it yet, 1 waiting`},
 		{&picket.BusyError{Key: "k", Waiters: -1, Holder: picket.Holder{ID: "secret"}}, `picket: key "k" is busy: held by another claim`},
-		{&picket.BusyError{Key: "k", Holder: picket.Holder{PID: 1}, Remaining: picket.NoExpiry}, `picket: key "k" is busy: last held by pid 1, until its processes end`},
+		{&picket.BusyError{Key: "k", Holder: picket.Holder{PID: 1}, Remaining: picket.NoExpiry}, `picket: key "k" is busy: held by pid 1, until its processes end`},
 		{
 			&picket.BusyError{Key: "a\n\x1b[2J", Holder: picket.Holder{Host: "evil\r\n", Label: "\x1b]0;pwned\x07\u202e"}},
 			`picket: key "a\n\x1b[2J" is busy: last held by evil\r\n (\x1b]0;pwned\a\u202e)`,

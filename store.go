@@ -94,7 +94,7 @@ type (
 	Transferer interface {
 		Transfer(ctx context.Context, from, to Claim) (Grant, error)
 	}
-	// Lister lists the keys with a record.
+	// Lister lists the keys with a record. An entry that cannot be read is yielded as an error and does not end the listing; what does is the last thing yielded.
 	Lister interface {
 		List(ctx context.Context, prefix string) iter.Seq2[Status, error]
 	}

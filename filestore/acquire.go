@@ -15,6 +15,9 @@ const (
 	// glances bounds how often a busy key is looked at until its record tells the present holder: one that has just locked has not written yet.
 	glances = 10
 	glance  = time.Millisecond
+	// makings is how often a directory is made that is missing: once more if somebody removes it meanwhile, and no more, for it may be one that
+	// cannot be made, such as /proc/x, where mkdir(2) says ENOENT too.
+	makings = 2
 )
 
 // Acquire makes one attempt to lock key's file. The same claim again gets the same token as long as its file is in place. After an error nothing is
@@ -82,10 +85,13 @@ func (s *Store) take(ctx context.Context, c picket.Claim) (*held, error) {
 func (s *Store) lockKey(ctx context.Context, p place, key string) (*kernelLock, error) {
 	for n := 0; ; n++ {
 		l, ok, err := s.lockPlace(p)
-		if errors.Is(err, fs.ErrNotExist) {
+		for n := 0; n < makings && errors.Is(err, fs.ErrNotExist); n++ {
 			if err = s.create(); err == nil {
 				l, ok, err = s.lockPlace(p)
 			}
+		}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
+			err = fmt.Errorf("%w: %w", errNoDirectory, err)
 		}
 		if err != nil {
 			return nil, failed(err)
@@ -111,12 +117,11 @@ func (s *Store) lockKey(ctx context.Context, p place, key string) (*kernelLock, 
 // cooling returns a *BusyError while the MinHold of the last lease goes on. It is called by who has the lock.
 func (s *Store) cooling(p place, last record) error {
 	now := s.now()
-	rest := last.NotBefore.Sub(now)
-	if rest <= 0 {
+	rest, cut := last.rest(now)
+	if rest == 0 {
 		return nil
 	}
-	if rest > last.MinHold { // the clock stepped back: nobody waits an hour for ten seconds (DESIGN 3.2)
-		rest = last.MinHold
+	if cut { // the clock stepped back: nobody waits an hour for ten seconds (DESIGN 3.2)
 		last.NotBefore = now.Add(rest)
 		if err := s.write(p, last); err != nil {
 			return err
@@ -129,8 +134,11 @@ func (s *Store) cooling(p place, last record) error {
 func (s *Store) record(p place, l *kernelLock, c picket.Claim, last record) (*held, error) {
 	now := s.now()
 	token, err := s.mint(last.Token, now)
+	if errors.Is(err, errExhausted) {
+		err = &fs.PathError{Op: "mint", Path: p.json(), Err: err}
+	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "mint", Path: p.json(), Err: err}
+		return nil, err
 	}
 	h := &held{rec: newRecord(c, token, now, s.self), lock: l, granted: now}
 	if err := s.write(p, h.rec); err != nil {

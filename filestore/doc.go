@@ -18,15 +18,20 @@
 //   - LockDelay, weights and Break are not supported: LockDelay and weights are refused with [picket.ErrUnsupported].
 //   - Reading and writing files cannot be interrupted: a method that has begun I/O on a disk that hangs returns when the disk answers, whatever its ctx.
 //   - Only the Store that acquired a lease can release it.
+//   - A directory that is removed, or a lock file, lets a second job in at once. The first one learns of it at its next renewal: up to a third of its
+//     TTL both go on.
+//   - MinHold does not survive a crash of the holder: it is written at the release.
 //   - Locks of network file systems do not reach every client. On Linux they are recognised and refused unless [WithNetworkFS] accepts them; on other
 //     systems they are not recognised.
-//   - Who holds a lock is known exactly where Linux shows /proc/locks of the whole machine. In containers and on other systems [Store.Inspect] judges by
-//     the process that acquired, so a job that has outlived it shows as free although Acquire answers busy.
+//   - Who holds a lock is known exactly where Linux shows /proc/locks of the whole machine. In containers, on btrfs and overlayfs
+//     (the kernel lists their files under another device) and on other systems [Store.Inspect] judges by the process that acquired, so a job that has
+//     outlived it shows as free although Acquire answers busy.
 //
 // # Files
 //
 // A key has NAME.lock, which is empty and only locked, and NAME.json with token and holder, written by who has the lock. A file NAME.tmp is a write
-// that a crash ended. ~floor.json has the largest token of all keys that were forgotten: a day after its last use the files of a key may be removed.
+// that a crash ended. ~floor.json has the largest token of all keys that were forgotten: a day after its last use the files of a key may be removed. The
+// first Acquire of a new key does so for up to 4 keys among the first 4,096 names of the directory: behind as many that stay, files are not cleaned up.
 // Names are readable for simple keys; other bytes are %-escaped and long names end in a hash. Files can be read by their owner only: all users of a
-// directory need to be one user. Deleting a file by hand ends nobody's work: its holder learns of it at its next renewal.
+// directory need to be one user. A FIFO, a directory or a symbolic link in the place of a file is refused: remove it.
 package filestore

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/picket-go/picket"
 )
@@ -17,7 +19,23 @@ type failure struct {
 }
 
 func (f *failure) Error() string {
-	return fmt.Sprintf("%v: filestore: %v: %s", f.sentinel, strings.ReplaceAll(f.err.Error(), "\n", "; "), f.advice)
+	return fmt.Sprintf("%v: filestore: %s: %s", f.sentinel, printable(strings.ReplaceAll(f.err.Error(), "\n", "; ")), f.advice)
+}
+
+// printable escapes what could steer a terminal: a path may hold any byte. The others stay as they are, also backslashes, so that a path can be copied.
+func printable(text string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if c := text[:size]; strconv.IsPrint(r) && (r != utf8.RuneError || size > 1) {
+			b.WriteString(c)
+		} else {
+			quoted := strconv.Quote(c)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		text = text[size:]
+	}
+	return b.String()
 }
 
 func (f *failure) Unwrap() []error { return []error{f.sentinel, f.err} }
@@ -42,6 +60,9 @@ func failed(err error) error {
 		{syscall.ELOOP, picket.ErrRefused, "a symbolic link is in the place of a file, remove it"},
 		{syscall.ENAMETOOLONG, picket.ErrRefused, "use a directory with a shorter path"},
 		{errors.ErrUnsupported, picket.ErrRefused, "the file system has no locks, use a directory on a local one"},
+		{errNotRegular, picket.ErrRefused, "this is no file of picket's, remove it"},
+		{errNoDirectory, picket.ErrRefused, "use another directory"},
+		{syscall.EINVAL, picket.ErrRefused, "the file system does not take such a name, use another directory"},
 		{errCollision, picket.ErrRefused, "another key's file is in the place of this key's, remove it if nobody needs it"},
 		{errExhausted, picket.ErrRefused, "remove the file once nothing guarded by its token is in use"},
 		{syscall.ENOSPC, picket.ErrUnavailable, "free space on the disk"},
@@ -58,6 +79,7 @@ func failed(err error) error {
 }
 
 var (
-	errCollision = errors.New("record is of another key")
-	errExhausted = errors.New("the last token is the largest there is")
+	errCollision   = errors.New("record is of another key")
+	errExhausted   = errors.New("the last token is the largest there is")
+	errNoDirectory = errors.New("the directory cannot be made or takes no files")
 )

@@ -100,11 +100,11 @@ func (s *Store) placeOf(file string) (place, bool) {
 	return place{}, false
 }
 
-// isOld reports whether no file at p was written within idle.
+// isOld reports whether no file at p was written within idle. What is no regular file is a stranger's and stays.
 func (s *Store) isOld(p place) bool {
 	before := s.now().Add(-idle)
 	for _, path := range [...]string{p.lock(), p.json(), p.temp()} {
-		if info, err := os.Lstat(path); err == nil && info.ModTime().After(before) {
+		if info, err := os.Lstat(path); err == nil && (!info.Mode().IsRegular() || info.ModTime().After(before)) {
 			return false
 		}
 	}
@@ -120,7 +120,8 @@ func (s *Store) forget(p place, floor int64) {
 	}
 	defer l.unlock()
 	r, known, err := s.read(p)
-	if err != nil || known && (r.Token > floor || r.NotBefore.After(s.now())) || !s.isOld(p) {
+	rest, _ := r.rest(s.now())
+	if err != nil || known && (r.Token > floor || rest > 0) || !s.isOld(p) {
 		return
 	}
 	for _, path := range [...]string{p.temp(), p.json(), p.lock()} {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/picket-go/picket"
 )
@@ -66,6 +67,42 @@ func TestReleaseLeavesTheLockToThoseThatInheritedIt(t *testing.T) {
 		t.Errorf("busy by %+v, want the wrapper's job, pid %d", b.Holder, p.Process.Pid)
 	}
 	s.stillBusyUntilGone(job)
+}
+
+// What only an inherited descriptor keeps is held, without an end, also while its MinHold goes on.
+func TestBusyAndInspectAgreeOnALockThatWasPassedOn(t *testing.T) {
+	for _, minHold := range []time.Duration{0, time.Hour} {
+		s := open(t, t.TempDir())
+		c := claim("k")
+		c.MinHold = minHold
+		s.grant(c)
+		f, err := s.File("k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		heir, err := syscall.Dup(int(f.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.release(c)
+		b := s.busy("k")
+		if b.Holder.PID != os.Getpid() || b.Holder.Label != "test" || b.Remaining != picket.NoExpiry || minHold > 0 && b.Holder.ID != "" {
+			t.Errorf("busy: %+v", b)
+		}
+		if _, a := readLocks().of(s.place("k").lock()); a == locked {
+			if st := s.state("k", picket.StatusHeld); st.Holder != b.Holder || st.Remaining != b.Remaining {
+				t.Errorf("status: %+v, busy: %+v", st, b)
+			}
+		}
+		_ = syscall.Close(heir)
+		if minHold == 0 {
+			s.state("k", picket.StatusFree)
+			continue
+		}
+		if st, b := s.state("k", picket.StatusCooling), s.busy("k"); st.Holder != b.Holder || b.Remaining <= 0 || b.Remaining > minHold {
+			t.Errorf("status: %+v, busy: %+v", st, b)
+		}
+	}
 }
 
 // startWrapped starts a wrapper that holds k and its job, which goes on when the wrapper is gone.

@@ -3,7 +3,6 @@ package filestore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"iter"
 	"os"
@@ -18,8 +17,8 @@ func (s *Store) Inspect(ctx context.Context, key string) (picket.Status, error) 
 	if err := ctx.Err(); err != nil {
 		return picket.Status{}, err
 	}
-	if key == "" || len(key) > maxKey {
-		return picket.Status{}, fmt.Errorf("%w: key %.40q has %d bytes, not 1 to %d", picket.ErrInvalid, key, len(key), maxKey)
+	if err := usual(key); err != nil {
+		return picket.Status{}, err
 	}
 	p := s.place(key)
 	r, known, err := s.readKey(p, key)
@@ -29,10 +28,12 @@ func (s *Store) Inspect(ctx context.Context, key string) (picket.Status, error) 
 	return s.status(p, key, r, known, readLocks()), nil
 }
 
-// List yields the keys that are held or cooling and begin with prefix, sorted, as they were when the iteration began. Its error ends it.
+// List yields the keys that are held or cooling and begin with prefix, sorted, as they were when the iteration began. Behind them it yields an error,
+// with the zero Status, for each record that cannot be read, which names its path: its key is not known, so prefix does not leave it out. Only the end
+// of ctx and a directory that cannot be read end the list early: then their error is all that it yields.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[picket.Status, error] {
 	return func(yield func(picket.Status, error) bool) {
-		all, err := s.statuses(ctx, prefix)
+		all, unread, err := s.statuses(ctx, prefix)
 		if err != nil {
 			yield(picket.Status{}, err)
 			return
@@ -42,22 +43,27 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[picket.Status
 				return
 			}
 		}
+		for _, err := range unread {
+			if !yield(picket.Status{}, err) {
+				return
+			}
+		}
 	}
 }
 
-func (s *Store) statuses(ctx context.Context, prefix string) ([]picket.Status, error) {
+// statuses returns what List yields: the keys, the error of each record that cannot be read, and what ended the look.
+func (s *Store) statuses(ctx context.Context, prefix string) (all []picket.Status, unread []error, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, failed(err)
+		return nil, nil, failed(err)
 	}
-	var all []picket.Status
 	locks := readLocks()
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		name, ok := strings.CutSuffix(e.Name(), jsonSuffix)
 		if !ok || name == floorName {
@@ -66,7 +72,8 @@ func (s *Store) statuses(ctx context.Context, prefix string) ([]picket.Status, e
 		p := place{s.dir, name}
 		r, known, err := s.read(p)
 		if err != nil {
-			return nil, failed(err)
+			unread = append(unread, failed(err))
+			continue
 		}
 		if !known || !strings.HasPrefix(r.key(), prefix) {
 			continue
@@ -76,12 +83,12 @@ func (s *Store) statuses(ctx context.Context, prefix string) ([]picket.Status, e
 		}
 	}
 	slices.SortFunc(all, func(a, b picket.Status) int { return strings.Compare(a.Key, b.Key) })
-	return all, nil
+	return all, unread, nil
 }
 
 func (s *Store) status(p place, key string, r record, known bool, locks lockTable) picket.Status {
 	st := picket.Status{Key: key, State: picket.StatusFree, Token: r.Token, Waiters: -1}
-	switch left := min(r.NotBefore.Sub(s.now()), r.MinHold); {
+	switch left, _ := r.rest(s.now()); {
 	case s.locked(p, r, known, locks):
 		st.State, st.TTL, st.Remaining = picket.StatusHeld, picket.NoExpiry, picket.NoExpiry
 		st.Holder, _ = s.holder(p, r, known)

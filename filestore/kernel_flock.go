@@ -17,7 +17,7 @@ type kernelLock struct{ f *os.File }
 // process exclude each other too.
 func tryLock(path string) (*kernelLock, bool, error) {
 	// Write access is what NFS wants for an exclusive lock (flock(2)).
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openRegular(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, false, err
 	}

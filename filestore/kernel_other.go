@@ -17,6 +17,9 @@ type kernelLock struct{ f *flock.Flock }
 
 // tryLock opens the file at path, which it creates, and locks it if nobody has it locked.
 func tryLock(path string) (*kernelLock, bool, error) {
+	if isStranger(path) {
+		return nil, false, notRegular(path)
+	}
 	f := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
 	ok, err := f.TryLock()
 	if err != nil || !ok {

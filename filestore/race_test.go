@@ -74,22 +74,31 @@ func TestProcessesKilledAnywhereLeaveNothingHeldAndTokensRise(t *testing.T) {
 func TestCleanUpMeetsCreationWithoutHarm(t *testing.T) {
 	dir, log := t.TempDir(), t.TempDir()
 	keys := []string{"a", "b", "c", "d", "e"}
-	var ps []*proc
-	for i := range 5 {
-		ahead := "0s"
-		if i < 2 {
-			ahead = "72h"
-		}
-		ps = append(ps, start(t, "race", append([]string{dir, log, "80", ahead}, keys...)...))
+	cleaned := func() bool {
+		floor, err := open(t, dir).floor()
+		return err == nil && floor > 0
 	}
-	for _, p := range ps {
-		p.finish()
+	for range 10 { // a busy machine may run them one after the other, and then none finds a key that it has not made itself
+		var ps []*proc
+		for i := range 5 {
+			ahead := "0s"
+			if i < 2 {
+				ahead = "72h"
+			}
+			ps = append(ps, start(t, "race", append([]string{dir, log, "80", ahead}, keys...)...))
+		}
+		for _, p := range ps {
+			p.finish()
+		}
+		if cleaned() {
+			break
+		}
 	}
 	for _, key := range keys {
 		rising(t, filepath.Join(log, key))
 	}
-	if floor, err := open(t, dir).floor(); err != nil || floor == 0 {
-		t.Errorf("floor %d, %v: nothing was cleaned up", floor, err)
+	if !cleaned() {
+		t.Error("nothing was cleaned up")
 	}
 }
 

@@ -72,6 +72,12 @@ func (r record) holder() picket.Holder {
 	return picket.Holder{ID: h.ID, Host: h.Host, PID: h.PID, Since: h.Since, Label: h.Label}
 }
 
+// rest is how much of its MinHold r still has, and whether NotBefore says more: then the clock stepped back, or NotBefore is nobody's writing.
+func (r record) rest(now time.Time) (left time.Duration, cut bool) {
+	ahead := r.NotBefore.Sub(now)
+	return max(min(ahead, r.MinHold), 0), ahead > r.MinHold
+}
+
 // kept is r after a release before its MinHold was over. It has no claim id, so no late call matches it (DESIGN 3.5).
 func (r record) kept(m mark, until time.Time, most time.Duration) record {
 	r.Held, r.NotBefore, r.MinHold = m, until.UTC(), most
@@ -81,7 +87,7 @@ func (r record) kept(m mark, until time.Time, most time.Duration) record {
 
 // read returns the record at p. One that is missing or damaged (by a loss of power) is not known and no error: it must not block the key.
 func (s *Store) read(p place) (record, bool, error) {
-	f, err := os.Open(p.json())
+	f, err := openRegular(p.json(), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return record{}, false, nil
 	}
@@ -125,7 +131,7 @@ func (s *Store) write(p place, r record) error {
 	}
 	if err := replace(p.temp(), p.json()); err != nil {
 		_ = os.Remove(p.temp())
-		return err
+		return blame(p.json(), err)
 	}
 	if err := s.step("syncdir", p.dir); err != nil {
 		return err
@@ -164,14 +170,14 @@ func createTemp(path string) (*os.File, error) {
 		return f, err
 	}
 	if err := os.Remove(path); err != nil {
-		return nil, err
+		return nil, blame(path, err)
 	}
 	return os.OpenFile(path, how, 0o600)
 }
 
 // setMark changes the mark of the record at p. It is called by who has the lock.
 func setMark(p place, m mark) error {
-	f, err := os.OpenFile(p.json(), os.O_WRONLY, 0)
+	f, err := openRegular(p.json(), os.O_WRONLY)
 	if err != nil {
 		return err
 	}

@@ -102,15 +102,23 @@ func (s *Store) create() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(s.dir))
+	if err := syncDir(filepath.Dir(s.dir)); !errors.Is(err, fs.ErrPermission) { // it may be writable only, as a drop box is
+		return err
+	}
+	return nil
 }
 
 func named(c picket.Claim) error {
-	switch {
-	case c.Key == "" || len(c.Key) > maxKey:
-		return fmt.Errorf("%w: key %.40q has %d bytes, not 1 to %d", picket.ErrInvalid, c.Key, len(c.Key), maxKey)
-	case c.ID == "":
+	if c.ID == "" {
 		return fmt.Errorf("%w: the claim on %q has no id", picket.ErrInvalid, c.Key)
+	}
+	return usual(c.Key)
+}
+
+// usual refuses a key that is empty or too long.
+func usual(key string) error {
+	if key == "" || len(key) > maxKey {
+		return fmt.Errorf("%w: key %.40q has %d bytes, not 1 to %d", picket.ErrInvalid, key, len(key), maxKey)
 	}
 	return nil
 }
