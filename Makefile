@@ -74,6 +74,7 @@ cross: deps-go ## build for every platform, and vet the tests for each system
 
 deps: deps-go ## install what the tests need beside Go, or say how
 	@.ci/need "A C compiler" "gcc libc6-dev" sh -c "echo '#include <stdlib.h>' | $$(go env CC) -E -"
+	@.ci/need redis-server redis-server sh -c 'redis-server --version || valkey-server --version'
 
 deps-bench: deps-go
 	@.ci/need flock util-linux flock --version

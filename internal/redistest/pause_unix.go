@@ -1,0 +1,11 @@
+//go:build unix
+
+package redistest
+
+import "syscall"
+
+func (p *process) pause() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+func (p *process) terminate() error { return p.cmd.Process.Signal(syscall.SIGTERM) }

@@ -1,0 +1,32 @@
+// Package redisstore keeps leases on one Redis (7.0 or later) or Valkey (7.2 or later): standalone, or a master found by Sentinel.
+//
+//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	store, err := redisstore.New(client)
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Close(ctx)
+//	locker := picket.New(store)
+//
+// For a key N there are up to five Redis keys, all in one slot and all with a time to live: lock:{N} is the record, one readable line that says who holds, where and
+// since when; lock:{N}:fence the last token; lock:{N}:queue and lock:{N}:waiters who waits; lock:{N}:gone the claims that were undone. In names "%", "{" and "}" become
+// "%25", "%7B" and "%7D", so that distinct names never share a key.
+//
+// Each operation is one script, sent at most once: go-redis repeats commands whose reply was lost, which would count a grant twice. A caller leaves when its ctx ends,
+// whatever the network does; the call then goes on behind its back for at most a second.
+//
+// # What it rests on
+//
+// Redis expires keys by its wall clock: a step forward ends leases early, and then two may hold; tokens still rise. A server that forgets acknowledged writes (failover
+// with asynchronous replication, a restart without AOF, eviction) lets two hold as well; tokens rise all the same, as they come from the server's time and not from a
+// counter alone. WithReplicas narrows the first window. Use maxmemory-policy noeviction.
+//
+// # Permissions
+//
+// This line is enough for the default prefix:
+//
+//	ACL SETUSER picket on >secret ~lock:* &lock:* -@all +@connection +evalsha +eval +get +set +del +exists +type +time +pttl +pexpire +publish +subscribe +unsubscribe
+//	  +zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hget +hset +hdel +hmget +scan +info +wait +waitaof
+//
+// Without subscribe, or without the channel pattern, waiting goes on by polling.
+package redisstore

@@ -1,0 +1,186 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/picket-go/picket"
+)
+
+// errClosed answers calls after Close.
+var errClosed error = &serverError{sentinel: picket.ErrClosed, advice: "the store was closed", unsent: true}
+
+// serverError is the store's no, or its silence: what was asked, what came back, and what to do about it.
+type serverError struct {
+	subject
+	sentinel error // picket.ErrRefused, ErrUnavailable, ErrUnsupported
+	advice   string
+	cause    error // what go-redis said, if the server did not answer
+	left     error // why the caller left, if it did
+	unsent   bool  // nothing was executed
+}
+
+// Error is one line.
+func (e *serverError) Error() string {
+	text := "redisstore: "
+	if e.op != "" {
+		text += e.op + " "
+	}
+	if e.name != "" {
+		text += fmt.Sprintf("%q ", e.name)
+	}
+	text = strings.TrimSuffix(text, " ")
+	if e.op != "" {
+		text += ": "
+	} else {
+		text += " "
+	}
+	text += e.advice
+	if e.cause != nil {
+		text += ": " + strings.ReplaceAll(e.cause.Error(), "\n", "; ")
+	}
+	return text
+}
+
+// Unwrap returns the sentinel and the errors behind it.
+func (e *serverError) Unwrap() []error {
+	errs := []error{e.sentinel}
+	for _, err := range []error{e.cause, e.left} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// Unsent reports whether nothing was executed, so that the claim is not in doubt.
+func (e *serverError) Unsent() bool { return e.unsent }
+
+// notSent is the error of a ctx that ended before anything was sent.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
+
+// Unsent is true.
+func (notSent) Unsent() bool { return true }
+
+// verdict is what an error reply of the server means.
+type verdict struct {
+	begins   string // how the reply begins; "ERR " is left away
+	sentinel error
+	advice   string
+	doubt    bool // part of it may have been executed
+}
+
+const permissions = "the Redis user lacks a permission: see the ACL line in the documentation of redisstore"
+
+// verdicts on the error replies that Redis and Valkey give. All of them say that the command, or the claim's part of the script, was not executed.
+var verdicts = []verdict{
+	{begins: "READONLY", sentinel: picket.ErrUnavailable, advice: "the server is a replica and takes no writes: connect to the master, or through Sentinel"},
+	{begins: "LOADING", sentinel: picket.ErrUnavailable, advice: "the server is loading its data, try again"},
+	{begins: "BUSY", sentinel: picket.ErrUnavailable, advice: "another script keeps the server busy: wait, or end it with SCRIPT KILL"},
+	{begins: "NOREPLICAS", sentinel: picket.ErrUnavailable, advice: "the server has too few replicas for its min-replicas-to-write"},
+	{begins: "MASTERDOWN", sentinel: picket.ErrUnavailable, advice: "the server is a replica without its master: wait for the failover"},
+	{begins: "CLUSTERDOWN", sentinel: picket.ErrUnavailable, advice: "the cluster is down: wait, or look at CLUSTER INFO"},
+	{begins: "TRYAGAIN", sentinel: picket.ErrUnavailable, advice: "the slot is being moved, try again"},
+	{begins: "NOSCRIPT", sentinel: picket.ErrUnavailable, advice: "the server forgot the script at once: does something run SCRIPT FLUSH?"},
+	{begins: "max number of clients", sentinel: picket.ErrUnavailable, advice: "the server takes no more connections: raise maxclients, or lower the clients' pool sizes"},
+	{begins: "UNKILLABLE", sentinel: picket.ErrUnavailable, advice: "a script that has written keeps the server busy"},
+	{begins: "Script killed", sentinel: picket.ErrUnavailable, advice: "the script was ended by SCRIPT KILL before it wrote"},
+	{begins: "Error running script", sentinel: picket.ErrUnavailable, advice: "the script was ended", doubt: true},
+
+	{begins: "OOM", sentinel: picket.ErrRefused, advice: "the server is out of memory: raise maxmemory or free some; releases go on working"},
+	{begins: "MISCONF", sentinel: picket.ErrRefused, advice: "the server cannot save its data and stopped taking writes: look at its disk and log"},
+	// Redis cuts off whoever sends more than ten arguments without having logged in, before it looks at the command.
+	{begins: "Protocol error: unauthenticated", sentinel: picket.ErrRefused, advice: "the server wants a password: set Username and Password of the client"},
+	{begins: "NOAUTH", sentinel: picket.ErrRefused, advice: "the server wants a password: set Username and Password of the client"},
+	{begins: "WRONGPASS", sentinel: picket.ErrRefused, advice: "the user name or password is wrong: check Username and Password of the client"},
+	{begins: "invalid password", sentinel: picket.ErrRefused, advice: "the password is wrong: check Password of the client"},
+	{begins: "Client sent AUTH", sentinel: picket.ErrRefused, advice: "the server has no password, but the client sends one"},
+	{begins: "AUTH ", sentinel: picket.ErrRefused, advice: "the server has no password, but the client sends one"},
+	{begins: "DENIED", sentinel: picket.ErrRefused, advice: "the server is in protected mode: set a password, or protected-mode no"},
+	{begins: "NOPERM", sentinel: picket.ErrRefused, advice: permissions},
+	{begins: "The user executing the script can't", sentinel: picket.ErrRefused, advice: permissions},
+	{begins: "ACL failure in script", sentinel: picket.ErrRefused, advice: permissions},
+	{begins: "unknown command", sentinel: picket.ErrRefused, advice: "the server lacks a command: Redis 7.0 or Valkey 7.2 is needed, WithAOF needs Redis 7.2"},
+	{begins: "Unknown Redis command called from", sentinel: picket.ErrRefused, advice: "the server lacks a command: Redis 7.0 or Valkey 7.2 is needed"},
+	{begins: "NOPROTO", sentinel: picket.ErrRefused, advice: "the server does not speak the client's protocol: Redis 7.0 or Valkey 7.2 is needed"},
+	{begins: "MOVED", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
+	{begins: "ASK", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
+	{begins: "CROSSSLOT", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
+}
+
+// refusal is the error for an error reply; key is the Redis key that it is about, if that is known.
+func refusal(about subject, text, key string, left error) error {
+	e := &serverError{subject: about, cause: errors.New(text), left: left, unsent: true}
+	plain := strings.TrimPrefix(text, "ERR ")
+	word, rest, _ := strings.Cut(plain, " ")
+	switch word {
+	case "WRONGTYPE", "FOREIGN":
+		if key == "" {
+			key = rest
+		}
+		if key == "" || word == "WRONGTYPE" && key == rest {
+			key = "one of its keys"
+		} else {
+			key = fmt.Sprintf("the Redis key %q", key)
+		}
+		e.sentinel, e.advice = picket.ErrRefused, key+" holds something that is not a lock's: delete it, or use another prefix"
+		if word == "FOREIGN" {
+			e.cause = nil
+		}
+		return e
+	case "EXHAUSTED":
+		e.sentinel, e.cause = picket.ErrRefused, nil
+		e.advice = fmt.Sprintf("the last token, in the Redis key %q, leaves no room for another below 2^53: lower the mark at the resource, then delete that key", rest)
+		return e
+	}
+	for _, v := range verdicts {
+		if strings.HasPrefix(plain, v.begins) {
+			e.sentinel, e.advice, e.unsent = v.sentinel, v.advice, !v.doubt
+			return e
+		}
+	}
+	e.sentinel, e.advice, e.unsent = picket.ErrUnavailable, "the server answered with an error", false
+	return e
+}
+
+// failed is the error for what go-redis returned instead of an answer.
+func (s *Store) failed(ctx context.Context, about subject, err error) error {
+	if _, ok := errors.AsType[*serverError](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[notSent](err); ok {
+		return err
+	}
+	left := ctx.Err()
+	if d, ok := ctx.Deadline(); left == nil && ok && !time.Now().Before(d) {
+		left = context.DeadlineExceeded // the socket's deadline was ctx's, and came a moment earlier
+	}
+	if _, ok := errors.AsType[redis.Error](err); ok && !errors.Is(err, redis.Nil) {
+		return refusal(about, err.Error(), "", left)
+	}
+	e := &serverError{subject: about, sentinel: picket.ErrUnavailable, advice: "no answer from the server", cause: err, left: left, unsent: neverSent(err)}
+	if e.unsent {
+		e.advice = "no connection to the server"
+	}
+	if errors.Is(err, redis.ErrClosed) {
+		e.sentinel, e.advice = picket.ErrRefused, "the client was closed"
+	}
+	return e
+}
+
+// neverSent reports whether go-redis failed before it had a connection.
+func neverSent(err error) bool {
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" || strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable")
+}

@@ -1,0 +1,156 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/picket-go/picket"
+)
+
+// ReplicasError says that a grant was undone, or a renewal not secured, because too few servers acknowledged it in time. It is an ErrUnavailable: a later attempt may find
+// the replicas back.
+type ReplicasError struct {
+	Key       string // "" for a batch of renewals
+	Got, Want int
+	AOF       bool // counted are servers that have written it to their append-only file, the master among them
+}
+
+// Error is one line.
+func (e *ReplicasError) Error() string {
+	what := "replicas acknowledged"
+	if e.AOF {
+		what = "servers saved"
+	}
+	if e.Key == "" {
+		return fmt.Sprintf("redisstore: only %d of %d %s a renewal in time", e.Got, e.Want, what)
+	}
+	return fmt.Sprintf("redisstore: acquire %q: only %d of %d %s the grant in time, it was undone", e.Key, e.Got, e.Want, what)
+}
+
+// Is reports whether target is picket.ErrUnavailable.
+func (e *ReplicasError) Is(target error) bool { return target == picket.ErrUnavailable }
+
+// Unsent is true: the grant was undone before this was returned.
+func (e *ReplicasError) Unsent() bool { return true }
+
+// durable reports whether a grant counts only when others have it.
+func (s *Store) durable() bool { return s.set.replicas.count > 0 || s.set.local > 0 }
+
+// carryDurably is carry, and waits for the replicas on the same connection: WAIT speaks of the writes of its own connection only. One WAIT is for all claims of the call.
+func (s *Store) carryDurably(ctx context.Context, r request, es []*entry) {
+	conn := s.patient.Conn()
+	defer conn.Close() //nolint:errcheck // gives it back to the pool
+	raw, err := eval(ctx, conn, r)
+	tell(es, raw, err)
+	granted := slices.DeleteFunc(slices.Clone(es), func(e *entry) bool { return e.err != nil || e.answer.word != "granted" })
+	if len(granted) == 0 {
+		return
+	}
+	short, err := s.wait(ctx, conn)
+	if short == nil && err == nil {
+		return
+	}
+	if undoErr := undo(ctx, conn, granted); err == nil {
+		err = undoErr
+	}
+	for _, e := range granted {
+		e.answer, e.err = answer{}, err
+		if err == nil {
+			e.err = &ReplicasError{Key: e.name, Got: short.Got, Want: short.Want, AOF: short.AOF}
+		}
+	}
+}
+
+// undo releases what was granted. Without tombstones: the answer ends all doubt, and the claims may be sent again.
+func undo(ctx context.Context, conn *redis.Conn, granted []*entry) error {
+	var keys []string
+	var args []any
+	for _, e := range granted {
+		keys = append(keys, e.words[:len(suffixes)]...)
+		args = append(args, e.words[len(e.words)-askingWords], "")
+	}
+	_, err := eval(ctx, conn, newRequest("release", "", releaseScript, keys, args...))
+	return err
+}
+
+// patience is how long a call may take with its replicas.
+func (s *Store) patience() time.Duration {
+	return callBound + s.set.replicas.timeout + s.set.aof.timeout
+}
+
+// wait asks how many servers have what conn has written.
+func (s *Store) wait(ctx context.Context, conn *redis.Conn) (*ReplicasError, error) {
+	if d := s.set.replicas; d.count > 0 {
+		got, err := count(ctx, conn, "wait", d.count, d.timeout.Milliseconds())
+		if err != nil {
+			return nil, err
+		}
+		if len(got) < 1 || got[0] < d.count {
+			return &ReplicasError{Got: sum(got), Want: d.count}, nil
+		}
+	}
+	if d := s.set.aof; s.set.local > 0 {
+		got, err := count(ctx, conn, "waitaof", s.set.local, d.count, d.timeout.Milliseconds())
+		if err != nil {
+			return nil, err
+		}
+		if len(got) < 2 || got[0] < s.set.local || got[1] < d.count {
+			return &ReplicasError{Got: sum(got), Want: s.set.local + d.count, AOF: true}, nil
+		}
+	}
+	return nil, nil
+}
+
+// count sends a command that waits, and answers one number or several. It is not repeated: on another connection it would speak of other writes.
+func count(ctx context.Context, conn *redis.Conn, args ...any) ([]int, error) {
+	cmd := once{redis.NewCmd(ctx, args...)}
+	if err := conn.Process(ctx, cmd); err != nil {
+		return nil, err
+	}
+	switch v := cmd.Val().(type) {
+	case int64:
+		return []int{int(v)}, nil
+	case []any:
+		all := make([]int, len(v))
+		for i, x := range v {
+			n, _ := x.(int64)
+			all[i] = int(n)
+		}
+		return all, nil
+	}
+	return nil, nil
+}
+
+// callReported is call for renewals. Where it was asked for, it then asks the replicas.
+func (s *Store) callReported(ctx context.Context, r request) ([]answer, error) {
+	if !s.durable() || s.set.report == nil {
+		return s.call(ctx, r)
+	}
+	raw, err := s.sendFor(ctx, s.patience(), func(ctx context.Context) ([]any, error) {
+		conn := s.patient.Conn()
+		defer conn.Close() //nolint:errcheck // gives it back to the pool
+		raw, err := eval(ctx, conn, r)
+		if err != nil {
+			return nil, err
+		}
+		if short, err := s.wait(ctx, conn); err == nil && short != nil {
+			s.set.report(short)
+		}
+		return raw, nil
+	})
+	if err != nil {
+		return nil, s.failed(ctx, r.subject, err)
+	}
+	return answers(r, raw)
+}
+
+func sum(all []int) (n int) {
+	for _, x := range all {
+		n += x
+	}
+	return n
+}

@@ -1,0 +1,102 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // the name by which Redis knows a script
+	_ "embed"
+	"encoding/hex"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed scripts/prelude.lua
+	preludeLua string
+	//go:embed scripts/queue.lua
+	queueLua string
+	//go:embed scripts/acquire_free.lua
+	acquireFreeLua string
+	//go:embed scripts/acquire.lua
+	acquireLua string
+	//go:embed scripts/release_held.lua
+	releaseHeldLua string
+	//go:embed scripts/release.lua
+	releaseLua string
+	//go:embed scripts/renew_held.lua
+	renewHeldLua string
+	//go:embed scripts/renew.lua
+	renewLua string
+	//go:embed scripts/transfer.lua
+	transferLua string
+	//go:embed scripts/break.lua
+	breakLua string
+	//go:embed scripts/reissue.lua
+	reissueLua string
+	//go:embed scripts/inspect.lua
+	inspectLua string
+)
+
+// script is a Lua script and the hash by which Redis knows it. It has no shebang line: with one, Redis would refuse a release when memory is short.
+type script struct {
+	text, sha string
+}
+
+func newScript(parts ...string) *script {
+	var s script
+	for _, p := range parts {
+		s.text += p
+	}
+	sum := sha1.Sum([]byte(s.text)) //nolint:gosec // as above
+	s.sha = hex.EncodeToString(sum[:])
+	return &s
+}
+
+// unanswered is what the three in demand have in front of the rest, when nothing was answered yet.
+const unanswered = "local answers, began = {}, nil\n"
+
+var (
+	acquireScript  = newScript(acquireFreeLua, preludeLua, queueLua, acquireLua)
+	releaseScript  = newScript(releaseHeldLua, preludeLua, queueLua, releaseLua)
+	transferScript = newScript(unanswered, preludeLua, queueLua, transferLua)
+	inspectScript  = newScript(unanswered, preludeLua, queueLua, inspectLua)
+	renewScript    = newScript(renewHeldLua, preludeLua, renewLua)
+	breakScript    = newScript(unanswered, preludeLua, breakLua)
+	reissueScript  = newScript(unanswered, preludeLua, reissueLua)
+)
+
+// once is a command that go-redis sends at most once. By default it repeats what had no answer: an INCR whose reply was lost twice counts three.
+type once struct{ *redis.Cmd }
+
+// NoRetry is asked by go-redis before it repeats a command.
+func (once) NoRetry() bool { return true }
+
+// processor sends a command: a client, or one connection of it.
+type processor interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
+
+// places is how many of a command's arguments stand in front of its keys: its name, the script, how many keys.
+const places = 3
+
+// eval runs r's script once. Only NOSCRIPT is followed by a second command, as it says that nothing was done.
+func eval(ctx context.Context, p processor, r request) ([]any, error) {
+	cmd, err := process(ctx, p, r, &evalsha, &r.script.sha)
+	if errors.Is(err, redis.ErrNoScript) || redis.HasErrorPrefix(err, "NOSCRIPT") {
+		cmd, err = process(ctx, p, r, &evalText, &r.script.text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cmd.Slice()
+}
+
+var evalsha, evalText = "evalsha", "eval"
+
+// process takes pointers: a string in an any is an allocation, a pointer is not.
+func process(ctx context.Context, p processor, r request, name, which *string) (*redis.Cmd, error) {
+	r.args[0], r.args[1], r.args[2] = name, which, r.keys
+	cmd := redis.NewCmd(ctx, r.args...)
+	cmd.SetFirstKeyPos(places)
+	return cmd, p.Process(ctx, once{cmd})
+}
