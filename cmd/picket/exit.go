@@ -25,12 +25,13 @@ const (
 type exitError struct {
 	code int
 	text string
+	end  func() // if set, ends the process by the signal that the code stands for; it returns if it cannot
 }
 
 func (e *exitError) Error() string { return e.text }
 
 func exitf(code int, format string, args ...any) error {
-	return &exitError{code, fmt.Sprintf(format, args...)}
+	return &exitError{code: code, text: fmt.Sprintf(format, args...)}
 }
 
 // report says on stderr what err means and returns the code to exit with. Whatever is no exitError was found by cobra in the command line.
@@ -40,13 +41,15 @@ func report(err error, command string, stderr io.Writer) int {
 	}
 	exit, ok := errors.AsType[*exitError](err)
 	if !ok {
-		exit = &exitError{exitUsage, err.Error()}
+		exit = &exitError{code: exitUsage, text: err.Error()}
 	}
-	if exit.text == "" {
-		return exit.code
+	if exit.text != "" {
+		say(stderr, "%s", exit.text)
 	}
-	say(stderr, "%s", exit.text)
-	if exit.code == exitUsage {
+	if exit.end != nil {
+		exit.end()
+	}
+	if exit.code == exitUsage && exit.text != "" {
 		_, _ = fmt.Fprintf(stderr, "see %s --help\n", command) // there is nobody to tell of an error
 	}
 	return exit.code
@@ -66,7 +69,7 @@ func refusal(err error, store string) error {
 		return exitf(exitUsage, "%s", strings.TrimPrefix(text, "invalid argument: "))
 	case errors.Is(err, picket.ErrUnsupported):
 		text += ": leave the flag out, or choose another --store"
-	case !advised(err):
+	case !unsent(err) && !errors.Is(err, picket.ErrRefused):
 		text += ": check that it can be reached, then try again"
 	}
 	return exitf(exitUnavailable, "store %s: %s", printable(store), text)
@@ -78,11 +81,11 @@ func unprefixed(err error) string {
 	return strings.TrimPrefix(strings.ReplaceAll(text, ": picket: ", ": "), "picket: ")
 }
 
-// advised reports whether err is a failure of the file system: those of filestore say what to do.
-func advised(err error) bool {
+// unsent reports whether err says that nothing was done. Such errors of a store of files say what to do; those of Redis never come here with that, see store.advice.
+func unsent(err error) bool {
 	_, ok := errors.AsType[interface {
 		error
 		Unsent() bool
 	}](err)
-	return ok || errors.Is(err, picket.ErrRefused)
+	return ok
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,19 +93,7 @@ func TestTwoAtOnceExcludeEachOther(t *testing.T) {
 	for _, p := range all {
 		p.wantExit(0)
 	}
-	text, err := os.ReadFile(d.path + "/tokens")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens := strings.Fields(string(text))
-	if len(tokens) != len(all) {
-		t.Fatalf("tokens %v", tokens)
-	}
-	for i := range len(tokens) - 1 {
-		if tokens[i] >= tokens[i+1] { // of equal length: they are microseconds
-			t.Errorf("tokens do not rise: %v", tokens)
-		}
-	}
+	d.tokensRise(len(all))
 }
 
 func TestWaiterStartsSoonAfterTheRelease(t *testing.T) {

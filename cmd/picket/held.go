@@ -53,6 +53,11 @@ func (s *settings) environ(base []string, st *store, le *picket.Lease, deadline 
 	for _, v := range base {
 		switch name, _, _ := strings.Cut(v, "="); name {
 		case "PICKET_KEY", "PICKET_TOKEN", "PICKET_HOLDER", "PICKET_TTL", "PICKET_DEADLINE", heldVariable:
+		case storeVariable:
+			if st.export != "" {
+				v = storeVariable + "=" + st.export
+			}
+			env = append(env, v)
 		default:
 			env = append(env, v)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,8 @@ import (
 // keyStatus is the JSON of inspect and ls. Fields may be added; those that are here stay. The holder's claim id is not among them: it can release the lock.
 type keyStatus struct {
 	Key         string      `json:"key"`
-	State       string      `json:"state"` // free, held or cooling
+	KeyBase64   []byte      `json:"key_base64,omitempty"` // if key is not UTF-8, which JSON cannot have
+	State       string      `json:"state"`                // free, held or cooling
 	Holder      *holderJSON `json:"holder"`
 	Token       int64       `json:"token"` // of the last grant, 0 if there is none
 	TTLms       *int64      `json:"ttl_ms"`
@@ -32,6 +34,9 @@ type holderJSON struct {
 
 func newKeyStatus(st picket.Status) keyStatus {
 	k := keyStatus{Key: st.Key, State: st.State, Token: st.Token, TTLms: milliseconds(st.TTL), RemainingMs: milliseconds(st.Remaining)}
+	if !utf8.ValidString(st.Key) {
+		k.KeyBase64 = []byte(st.Key)
+	}
 	if h := st.Holder; h != (picket.Holder{}) {
 		k.Holder = &holderJSON{Host: h.Host, PID: h.PID, Label: h.Label}
 		if !h.Since.IsZero() {
@@ -64,7 +69,7 @@ func (p *program) newInspect() *cobra.Command {
 		Long: `A free key is no error: the exit code is 0 whenever the store has answered.
 
 With --json one object is printed: key, state (free, held, cooling), holder (null, or host, pid, since,
-label), token, ttl_ms, remaining_ms, waiters. What is null is unknown or has no limit. Fields may be added.`,
+label), token, ttl_ms, remaining_ms, waiters. What is null is unknown or has no limit. A key that is not UTF-8 comes in key_base64 too. Fields may be added.`,
 		Args:              exactArgs("KEY"),
 		ValidArgsFunction: p.completeKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,7 +79,7 @@ label), token, ttl_ms, remaining_ms, waiters. What is null is unknown or has no 
 			}
 			st, err := picket.New(s.Store).Inspect(cmd.Context(), args[0])
 			if err != nil {
-				return refusal(err, s.name)
+				return s.refusal(err)
 			}
 			if asJSON {
 				return writeJSON(p.out, newKeyStatus(st))

@@ -27,4 +27,5 @@ type outcome struct {
 	code  int
 	ended string // in words
 	lost  error  // why the lease ended under the job; nil if it did not
+	end   func() // as in exitError
 }

@@ -32,18 +32,20 @@ func (p *program) newList() *cobra.Command {
 				return exitf(exitUnavailable, "store %s cannot list its keys; use picket inspect KEY", s.name)
 			}
 			write, flush := p.rows(asJSON)
+			code := 0
 			for st, err := range lister.List(cmd.Context(), strings.Join(args, "")) {
-				if err == nil {
-					err = write(st)
-				} else {
-					err = refusal(err, s.name)
+				if err != nil { // one entry that cannot be read hides no other
+					code = report(s.refusal(err), "", p.err)
+					continue
 				}
-				if err != nil {
-					_ = flush() // what is known is shown; the error that ended it counts
+				if err := write(st); err != nil {
 					return err
 				}
 			}
-			return flush()
+			if err := flush(); err != nil {
+				return err
+			}
+			return &exitError{code: code}
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")

@@ -16,6 +16,9 @@ import (
 // binary is the built picket: `go run` would turn every exit code into 1.
 var binary string
 
+// canary is the password of every Redis user in the tests. No output of any picket may have it.
+const canary = "canary-p4ss"
+
 func TestMain(m *testing.M) {
 	if role := os.Getenv("PICKET_TEST_ROLE"); role != "" {
 		os.Exit(play(role))
@@ -44,7 +47,7 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	// What the caller has set must not decide a test.
-	for _, name := range []string{"PICKET_STORE", heldVariable} {
+	for _, name := range []string{storeVariable, storeFileVariable, prefixVariable, heldVariable} {
 		os.Unsetenv(name)
 	}
 	return m.Run()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,13 +32,14 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// directory is a store of files and a working directory, for the picket processes of one test.
+// directory is a working directory and a store, for the picket processes of one test.
 type directory struct {
-	t    *testing.T
-	path string
+	t     *testing.T
+	path  string
+	store string // its URL; files in the directory if empty
 }
 
-func newDirectory(t *testing.T) directory { return directory{t, t.TempDir()} }
+func newDirectory(t *testing.T) directory { return directory{t: t, path: t.TempDir()} }
 
 // process is a running picket, or another command.
 type process struct {
@@ -101,8 +103,17 @@ func (d directory) start(name string, args ...string) *process {
 		_ = errR.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		copies.Wait()
 		_, _ = outR.Close(), errR.Close()
+		p.keepsSecrets()
 	})
 	return p
+}
+
+// keepsSecrets fails the test if a password got out.
+func (p *process) keepsSecrets() {
+	p.t.Helper()
+	if strings.Contains(p.out.String()+p.err.String(), canary) {
+		p.t.Errorf("%s shows a password: stdout %q, stderr %q", p.cmd, &p.out, &p.err)
+	}
 }
 
 func (d directory) pipe(w *io.Writer) *os.File {
@@ -115,8 +126,11 @@ func (d directory) pipe(w *io.Writer) *os.File {
 }
 
 func (d directory) environ() []string {
-	locks := url.URL{Scheme: "file", Path: d.path + "/locks"}
-	return append(os.Environ(), "PICKET_STORE="+locks.String(), "D="+d.path, "TEST_BINARY="+os.Args[0])
+	store := d.store
+	if store == "" {
+		store = (&url.URL{Scheme: "file", Path: d.path + "/locks"}).String()
+	}
+	return append(os.Environ(), "PICKET_STORE="+store, "D="+d.path, "TEST_BINARY="+os.Args[0])
 }
 
 // exited waits for the process and returns its exit code.
@@ -199,5 +213,18 @@ func (d directory) busy(key string) bool {
 	default:
 		d.t.Fatalf("exit code %d, stderr %q", code, &p.err)
 		return false
+	}
+}
+
+// tokensRise checks the tokens that the jobs wrote, in the order in which they ran.
+func (d directory) tokensRise(n int) {
+	d.t.Helper()
+	text, err := os.ReadFile(filepath.Join(d.path, "tokens"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	tokens := strings.Fields(string(text))
+	if len(tokens) != n || !slices.IsSorted(tokens) || len(slices.Compact(tokens)) != n { // of equal length: they are microseconds
+		d.t.Errorf("tokens do not rise, or are not %d: %v", n, tokens)
 	}
 }

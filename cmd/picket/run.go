@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,32 +57,21 @@ With a store of files it inherits the lock's descriptor and may so keep the lock
 prevents that.
 
 If picket itself is killed (SIGKILL), Linux sends SIGTERM to the command, but not to its children. A store of files
-keeps the lock until the last of them is gone; stores with time limits give it on after --ttl.
+keeps the lock until the last of them is gone; stores with time limits (Redis) give it on after --ttl, whether they
+are gone or not.
 
 On Windows a signal or a lost lock ends the command only, not its children, and nothing inherits the lock.`
 
 func (p *program) run(ctx context.Context, s *settings) error {
-	st, err := p.open()
-	if err != nil {
-		return err
-	}
-	if err := refuseNested(ctx, os.Getenv(heldVariable), st, s.key); err != nil {
-		return err
-	}
-	path, err := findCommand(s.argv[0])
-	if err != nil {
-		return err
-	}
 	sigs := listen()
-	var h horizon
-	le, err := p.acquire(ctx, s, st, s.locker(st, h.move), sigs)
+	r, err := p.acquire(ctx, s, sigs)
 	if err != nil {
 		return err
 	}
-	h.follow(le)
+	st, le := r.store, r.lease
 	p.notice(s, st)
 	j := &job{
-		path: path, argv: s.argv, streams: p.streams, lease: le, horizon: &h, grace: s.grace.value, signals: sigs,
+		path: r.path, argv: s.argv, streams: p.streams, lease: le, horizon: r.horizon, grace: s.grace.value, signals: sigs,
 		tell: func(format string, args ...any) {
 			if s.verbose {
 				say(p.err, format, args...)
@@ -104,65 +91,12 @@ func (p *program) run(ctx context.Context, s *settings) error {
 	return p.finish(context.WithoutCancel(ctx), s, st, le, out, err)
 }
 
-// acquire gets the lock, or the error to exit with.
-func (p *program) acquire(ctx context.Context, s *settings, st *store, locker *picket.Locker, sigs *signals) (*picket.Lease, error) {
-	ctx, quit := sigs.interrupts(ctx)
-	le, err := p.await(ctx, s, st, locker)
-	quit()
-	if stop, ok := errors.AsType[*interrupted](context.Cause(ctx)); ok {
-		if le != nil {
-			_ = le.Release(ctx) // the signal counts, whatever becomes of the lock
-		}
-		return nil, &exitError{exitSignal + stop.number, s.unlessQuiet("%s ended the waiting for %q", stop.name, s.key)}
-	}
-	if busy, ok := errors.AsType[*picket.BusyError](err); ok {
-		text := busy.Error()
-		if s.wait.value > 0 {
-			text += "; waited " + short(s.wait.value)
-		}
-		return nil, &exitError{s.busyCode, s.unlessQuiet("%s", text)}
-	}
-	if err != nil {
-		return nil, refusal(err, st.name)
-	}
-	return le, nil
-}
-
-func (s *settings) unlessQuiet(format string, args ...any) string {
-	if s.quiet {
-		return ""
-	}
-	return fmt.Sprintf(format, args...)
-}
-
-// await tries once, and says whom it waits for before it does.
-func (p *program) await(ctx context.Context, s *settings, st *store, locker *picket.Locker) (*picket.Lease, error) {
-	began := time.Now()
-	le, err := locker.TryAcquire(ctx, s.key)
-	again := errors.Is(err, picket.ErrBusy) || errors.Is(err, picket.ErrUnavailable)
-	if !again || s.noWait || s.wait.set && s.wait.value == 0 || ctx.Err() != nil {
-		return le, err
-	}
-	p.notice(s, st)
-	if !s.quiet {
-		say(p.err, "waiting for %q: %s", s.key, strings.TrimPrefix(unprefixed(err), fmt.Sprintf("key %q is busy: ", s.key)))
-	}
-	if s.wait.set {
-		left := s.wait.value - time.Since(began)
-		if left <= 0 {
-			return nil, err
-		}
-		locker = locker.With(picket.WithMaxWait(left))
-	}
-	return locker.Acquire(ctx, s.key)
-}
-
 // notice says once that a store nobody chose is local: a lock that other machines do not see surprises.
 func (p *program) notice(s *settings, st *store) {
-	if st.chosen || s.quiet {
+	if st.chosen || st.told || s.quiet {
 		return
 	}
-	st.chosen = true
+	st.told = true
 	say(p.err, "locks are files in %s and hold on this machine only; choose another store with --store or PICKET_STORE, or silence this with -q", printable(st.name))
 }
 
@@ -183,7 +117,7 @@ func (p *program) finish(ctx context.Context, s *settings, st *store, le *picket
 	case s.verbose:
 		say(p.err, "released %q; %s", s.key, out.ended)
 	}
-	return &exitError{code: out.code}
+	return &exitError{code: out.code, end: out.end}
 }
 
 // findCommand looks a command up as a shell does, before the lock is asked for.

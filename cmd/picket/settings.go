@@ -21,7 +21,7 @@ type settings struct {
 	noWait, closeLock, quiet, verbose  bool
 	wait, ttl, grace, minHold, maxHold duration
 	label, line                        string
-	busyCode                           int
+	busyCode                           exitCode
 }
 
 const (
@@ -31,6 +31,8 @@ const (
 
 func newSettings(cmd *cobra.Command) *settings {
 	s := &settings{
+		busyCode: exitBusy,
+
 		ttl:     duration{value: 30 * time.Second, min: minTTL, max: maxTTL},
 		grace:   duration{max: maxTTL / 2},
 		minHold: duration{max: maxTTL},
@@ -41,11 +43,11 @@ func newSettings(cmd *cobra.Command) *settings {
 	f.BoolVarP(&s.noWait, "no-wait", "n", false, "do not wait for a busy key")
 	f.VarP(&s.wait, "wait", "w", "wait this long at most; a plain number is seconds, as in all durations (default: no limit)")
 	f.Var(&s.ttl, "ttl", "how long a store with time limits keeps the lock when picket falls silent, 100ms to 24h")
-	f.Var(&s.grace, "grace", "how long before the lock ends the command gets SIGTERM (default: a quarter of --ttl or --max-hold)")
+	f.Var(&s.grace, "grace", "how long before the lock ends the command gets SIGTERM (default: a quarter of --ttl or --max-hold; 0 is SIGKILL at once)")
 	f.Var(&s.minHold, "min-hold", "keep the key busy this long after the grant, even if the command is quicker")
 	f.Var(&s.maxHold, "max-hold", "end the command, and the lock, this long after the grant")
 	f.StringVar(&s.label, "label", "", "what others read about this holder (default: the command's name)")
-	f.IntVarP(&s.busyCode, "busy-code", "E", exitBusy, "exit `code` when the key is busy, 0 to 255")
+	f.VarP(&s.busyCode, "busy-code", "E", "exit `code` when the key is busy, 0 to 255")
 	f.BoolVar(&s.closeLock, "close-lock", false, "do not let the command inherit the lock's descriptor (for jobs that daemonise)")
 	f.StringVarP(&s.line, "command", "c", "", "run this `line` with a shell instead of COMMAND")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "say nothing about busy keys, waiting and the default store")
@@ -63,8 +65,6 @@ func (s *settings) complete(cmd *cobra.Command, args []string) error {
 		return exitf(exitUsage, "--no-wait and --wait exclude each other")
 	case s.quiet && s.verbose:
 		return exitf(exitUsage, "--quiet and --verbose exclude each other")
-	case s.busyCode < 0 || s.busyCode > 255:
-		return exitf(exitUsage, "--busy-code %d is not allowed: from 0 to 255", s.busyCode)
 	}
 	if !s.grace.set {
 		s.grace.value = s.term() / 4
@@ -101,6 +101,8 @@ func (s *settings) command(args []string, hasLine bool) error {
 		return exitf(exitUsage, "%q stands behind KEY, where the command is: put flags before KEY, or -- before a command of this name", first)
 	}
 	switch {
+	case !hasLine && len(s.argv) > 0 && s.argv[0] == "":
+		return exitf(exitUsage, "COMMAND is empty behind KEY %q", s.key)
 	case hasLine && len(s.argv) > 0:
 		return exitf(exitUsage, "-c takes one line for the shell and no COMMAND beside it: %q is too much", s.argv[0])
 	case hasLine:

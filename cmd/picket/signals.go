@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -12,10 +13,11 @@ import (
 type signals struct {
 	queue    chan os.Signal
 	children chan os.Signal // one pending wake-up is enough, so its buffer of one loses nothing
+	waiting  atomic.Bool    // for a busy key: signals for the job are dropped
 }
 
 func listen() *signals {
-	s := &signals{make(chan os.Signal, 64), make(chan os.Signal, 1)}
+	s := &signals{queue: make(chan os.Signal, 64), children: make(chan os.Signal, 1)}
 	s.add(forwardable())
 	return s
 }
@@ -33,11 +35,12 @@ type interrupted struct {
 
 func (i *interrupted) Error() string { return i.name }
 
-// interrupts returns a context that TERM, INT, HUP and QUIT end; other signals are dropped, as there is no job yet to get them. After quit the signals stay
-// in the queue.
+// interrupts returns a context that TERM, INT, HUP and QUIT end. Other signals are put back by quit for the job, which starts at once if the key is free; who
+// waits for a busy key drops them. After quit the signals stay in the queue.
 func (s *signals) interrupts(ctx context.Context) (_ context.Context, quit func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	leave, left := make(chan struct{}), make(chan struct{})
+	var kept []os.Signal
 	go func() {
 		defer close(left)
 		for {
@@ -49,6 +52,9 @@ func (s *signals) interrupts(ctx context.Context) (_ context.Context, quit func(
 					cancel(&interrupted{int(number), signalName(number)})
 					return
 				}
+				if len(kept) < cap(s.queue) {
+					kept = append(kept, sig)
+				}
 			case <-leave:
 				return
 			}
@@ -58,5 +64,18 @@ func (s *signals) interrupts(ctx context.Context) (_ context.Context, quit func(
 		close(leave)
 		<-left
 		cancel(nil)
+		if !s.waiting.Load() {
+			s.putBack(kept)
+		}
+	}
+}
+
+func (s *signals) putBack(kept []os.Signal) {
+	for _, sig := range kept {
+		select {
+		case s.queue <- sig:
+		default: // what came meanwhile fills the queue
+			return
+		}
 	}
 }

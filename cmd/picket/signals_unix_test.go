@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -95,7 +96,7 @@ func TestSignalWhileWaitingEndsTheWaitingAtOnce(t *testing.T) {
 
 func TestSignalBetweenGrantAndStartIsKeptForTheJob(t *testing.T) {
 	t.Parallel()
-	s := &signals{queue: make(chan os.Signal, 1)}
+	s := listenTo(1)
 	ctx, quit := s.interrupts(t.Context())
 	quit()
 	s.queue <- syscall.SIGTERM
@@ -120,4 +121,72 @@ func TestSignalIgnoredAtTheStartStaysIgnored(t *testing.T) {
 	p.signal(syscall.SIGHUP)
 	p.signal(syscall.SIGUSR1) // has the larger number, so it comes behind
 	p.wantExit(6)
+}
+
+// C4: the open of a FIFO that nobody writes hangs as one on a disk that does not answer does.
+func TestSignalEndsAStartThatHangsInTheKernel(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(signalName(sig), func(t *testing.T) {
+			t.Parallel()
+			d := newDirectory(t)
+			if err := syscall.Mkfifo(d.path+"/fifo", 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := d.start(binary, "run", "--store-file", "fifo", "k", "--", "true")
+			hangs(t, p)
+			began := time.Now()
+			p.signal(sig)
+			p.wantExit(128 + int(sig))
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			p.complains(signalName(sig) + ` ended the waiting for "k"`)
+		})
+	}
+}
+
+func TestSignalDuringAnUncontendedStartReachesTheJob(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	if err := syscall.Mkfifo(d.path+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := d.start(binary, "run", "-q", "--store-file", "fifo", "k", "--", "sleep", "1000")
+	hangs(t, p)
+	p.signal(syscall.SIGUSR1)
+	if err := os.WriteFile(d.path+"/fifo", []byte("file:locks\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	p.wantExit(128 + int(syscall.SIGUSR1))
+}
+
+func TestSignalsForTheJobAreDroppedByWhoWaits(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []bool{false, true} {
+		s := listenTo(4)
+		_, quit := s.interrupts(t.Context())
+		s.waiting.Store(waits)
+		s.queue <- syscall.SIGUSR1
+		for len(s.queue) > 0 {
+			runtime.Gosched()
+		}
+		quit()
+		if got := len(s.queue); (got == 0) != waits {
+			t.Errorf("waiting %t: %d signals are left for the job", waits, got)
+		}
+	}
+}
+
+// listenTo is listen without real signals.
+func listenTo(n int) *signals { return &signals{queue: make(chan os.Signal, n)} }
+
+// hangs gives picket the time to come to the FIFO, which shows nowhere.
+func hangs(t *testing.T, p *process) {
+	t.Helper()
+	select {
+	case <-p.done:
+		t.Fatalf("it has ended: %s", &p.err)
+	case <-time.After(500 * time.Millisecond): // a real process must be given time
+	}
 }

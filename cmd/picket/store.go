@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/picket-go/picket"
@@ -13,7 +14,7 @@ import (
 )
 
 // schemes are what openStore understands, for the message about one that it does not.
-const schemes = "file:///absolute/directory"
+const schemes = "file:///absolute/directory or redis://host:port/db (see picket help stores)"
 
 // store is an opened store and what the command line wants to know of it beside.
 type store struct {
@@ -21,16 +22,20 @@ type store struct {
 	name    string                             // what a user may read: without passwords
 	id      string                             // the same for everybody who means the same store
 	chosen  bool                               // by the user, not by default
+	export  string                             // replaces PICKET_STORE for the command, which may have another working directory
+	told    bool                               // the user knows that it is the default
 	inherit func(key string) (*os.File, error) // the descriptor that holds a lock, for a child; nil if the store has none
+	advice  func(error) string                 // what to do about an error, or ""; nil if the store's own words always do
 }
 
-// open opens the store of --store, PICKET_STORE or the default, in this order.
+// open opens the store of the flags, of the environment or the default, in this order.
 func (p *program) open() (*store, error) {
-	if p.storeURL != "" {
-		return openStore(p.storeURL, "--store")
+	src, err := p.source()
+	if err != nil {
+		return nil, err
 	}
-	if env := os.Getenv("PICKET_STORE"); env != "" {
-		return openStore(env, "PICKET_STORE")
+	if src.url != "" {
+		return p.openStore(src)
 	}
 	dir, err := stateDir()
 	if err != nil {
@@ -39,23 +44,61 @@ func (p *program) open() (*store, error) {
 	return openFiles(dir, false)
 }
 
-func openStore(text, source string) (*store, error) {
-	u, err := url.Parse(text)
+func (p *program) openStore(src source) (*store, error) {
+	if scheme, _, found := strings.Cut(src.url, "://"); found && slices.Contains(redisSchemes, scheme) {
+		return p.openRedis(src)
+	}
+	if p.redisPrefix != "" {
+		return nil, exitf(exitUsage, "--redis-prefix is for a store in Redis, and %s names another", src.name)
+	}
+	u, err := url.Parse(src.url)
 	if err != nil {
 		// The text of err repeats the URL, which may hold a password.
-		return nil, exitf(exitUsage, "%s is not a URL; possible is %s", source, schemes)
+		return nil, exitf(exitUsage, "%s is not a URL; possible is %s", src.name, schemes)
 	}
 	switch u.Scheme {
 	case "file":
 		dir, opts, err := fileURL(u)
 		if err != nil {
-			return nil, exitf(exitUsage, "%s %q: %s", source, text, err)
+			return nil, exitf(exitUsage, "%s %q: %s", src.name, redacted(u), err)
 		}
-		return openFiles(dir, true, opts...)
+		st, err := openFiles(dir, true, opts...)
+		if err == nil && src.name == storeVariable && u.Opaque != "" {
+			st.export = st.name
+			if u.RawQuery != "" {
+				st.export += "?" + u.RawQuery
+			}
+		}
+		return st, err
 	case "":
-		return nil, exitf(exitUsage, "%s %q has no scheme; possible is %s", source, u.Redacted(), schemes)
+		return nil, exitf(exitUsage, "%s has no scheme; possible is %s", src.name, schemes)
 	}
-	return nil, exitf(exitUsage, "%s: scheme %q is unknown; possible is %s", source, u.Scheme, schemes)
+	return nil, exitf(exitUsage, "%s: scheme %q is unknown; possible is %s", src.name, u.Scheme, schemes)
+}
+
+// refusal is the exitError of what the store, or the library, answered.
+func (s *store) refusal(err error) error {
+	if text := s.advise(err); text != "" {
+		return exitf(exitUnavailable, "store %s: %s", printable(s.name), text)
+	}
+	return refusal(err, s.name)
+}
+
+func (s *store) advise(err error) string {
+	if s.advice == nil {
+		return ""
+	}
+	return s.advice(err)
+}
+
+// redacted is u without what may be a password.
+func redacted(u *url.URL) string {
+	text := *u
+	text.User, text.Fragment, text.RawFragment = nil, "", ""
+	if u.RawQuery != "" && u.RawQuery != networkFS {
+		text.RawQuery = "..."
+	}
+	return text.String()
 }
 
 // networkFS is the parameter that accepts a directory on a network file system.
@@ -109,8 +152,19 @@ func openFiles(dir string, chosen bool, opts ...filestore.Option) (*store, error
 	if err != nil {
 		return nil, refusal(err, name)
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		u.Path = filepath.ToSlash(real)
-	}
+	u.Path = filepath.ToSlash(realPath(dir))
 	return &store{Store: files, name: name, id: u.String(), chosen: chosen, inherit: files.File}, nil
+}
+
+// realPath is dir without symbolic links, as far as it exists: the first lock makes the rest.
+func realPath(dir string) string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		return real
+	}
+	parent, name := filepath.Split(filepath.Clean(dir))
+	if parent = filepath.Clean(parent); name == "" || parent == dir {
+		return dir
+	}
+	return filepath.Join(realPath(parent), name)
 }

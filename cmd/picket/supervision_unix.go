@@ -29,6 +29,7 @@ type supervision struct {
 	status *syscall.WaitStatus // of the leader; nil while it lives
 	lost   error
 	killed bool
+	passed bool // an INT or QUIT came to picket alone, or to its group, and was passed on
 
 	killAt, giveUp <-chan time.Time
 	poll           *time.Timer // armed while the group may live on without its leader
@@ -58,8 +59,13 @@ func (j *job) run() (outcome, error) {
 	j.group = group(pid)
 	j.tell("started %s as process group %d", printable(j.argv[0]), pid)
 	survived := j.supervise()
+	keys := j.tty.foreground() == int(j.group) // the job alone got what was typed
 	j.tty.takeBack(j.group)
-	return j.outcome(survived), nil
+	out := j.outcome(survived)
+	if j.status != nil && j.status.Signaled() {
+		out.end = j.tty.death(j.status.Signal(), keys && !j.passed)
+	}
+	return out, nil
 }
 
 func (j *job) start() (pid int, err error) {
@@ -160,6 +166,7 @@ func (j *job) forward(sig os.Signal) {
 		j.resume()
 		return
 	}
+	j.passed = j.passed || number == unix.SIGINT || number == unix.SIGQUIT
 	j.tell("passing on %s", signalName(number))
 	j.group.send(number)
 }

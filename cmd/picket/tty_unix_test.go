@@ -24,7 +24,13 @@ type session struct {
 
 func newSession(t *testing.T) *session {
 	t.Helper()
-	s := &session{directory: newDirectory(t)}
+	return newSessionIn(newDirectory(t))
+}
+
+func newSessionIn(d directory) *session {
+	t := d.t
+	t.Helper()
+	s := &session{directory: d}
 	cmd := exec.Command("sh", "-i")
 	cmd.Dir = s.path
 	cmd.Env = append(s.environ(), "PS1=ready> ", "ENV=", "P="+binary)
@@ -112,6 +118,74 @@ func TestKeysOfTheTerminalReachTheJobOnce(t *testing.T) {
 			s.wait("typed")
 		})
 	}
+}
+
+// C1: a shell goes on with its script or loop unless its child died of the signal; flock(1), in one group with its command, stops both.
+func TestKeyOfTheTerminalEndsTheScriptOrLoopAroundToo(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	for _, key := range []struct {
+		name, key, code string
+	}{{"INT", ctrlC, "130"}, {"QUIT", ctrlBackslash, "131"}} {
+		for name, c := range map[string]struct{ line, up string }{
+			"loop":           {`for i in 1 2 3; do $P run -q k -- sh -c 'ulimit -c 0; echo up; exec sleep 1000'; done`, "up"},
+			"script":         {bash + ` -c "ulimit -c 0; $P run -q k -- sh -c 'echo up; exec sleep 1000'; echo af''ter"`, "up"},
+			"inside another": {bash + ` -c "ulimit -c 0; $P run -q k -- $P run -q k2 -- sh -c 'echo up; exec sleep 1000'; echo af''ter"`, "up"},
+			"alone":          {`$P run -q k -- sh -c 'ulimit -c 0; echo up; exec sleep 1000'`, "up"},
+			"pipeline":       {bash + ` -c "ulimit -c 0; $P run -q k -- sh -c 'echo up >&2; exec sleep 1000' | cat; echo af''ter"`, "up"},
+			"waiting":        {bash + ` -c "ulimit -c 0; $P run k -- true; echo af''ter"`, "waiting for"},
+		} {
+			if (key.name == "QUIT") != (name == "alone") {
+				continue // bash goes on with a loop or script of any command that QUIT ends
+			}
+			t.Run(key.name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				s := newSession(t)
+				if name == "waiting" {
+					s.run("k", "--", "sh", "-c", "echo $$ >pid; exec sleep 1000")
+					s.pid("pid")
+				}
+				s.types("exec " + bash + " --norc --noprofile -i\n")
+				s.types("PS1='now> '\n")
+				s.wait("now> ")
+				s.types("stty -echo\n")
+				s.wait("now> ")
+				s.types(c.line + "\n")
+				s.wait(c.up)
+				s.types(key.key)
+				if name == "alone" {
+					s.wait("Quit") // the shell says so of a child that died of it
+				}
+				s.wait("now> ")
+				s.types("echo code $?.\n")
+				if name == "pipeline" {
+					s.wait("code ")
+				} else {
+					s.wait("code " + key.code + ".")
+				}
+				if s.saw("after") > 0 || s.saw("up") > 1 {
+					t.Errorf("the shell went on: %q", &s.seen)
+				}
+				if name != "waiting" && s.busy("k") {
+					t.Error("the key is busy after the end")
+				}
+			})
+		}
+	}
+}
+
+// What another process sends is picket's own business: the script around it goes on.
+func TestSignalThatIsNotTypedEndsNoScript(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	s.types(`sh -c "$P run -q k -- sh -c 'echo \$PPID >pid; exec sleep 1000'; echo went on"` + "\n")
+	if err := syscall.Kill(s.pid("pid"), syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	s.wait("went on")
 }
 
 func TestJobReadsFromTheTerminal(t *testing.T) {

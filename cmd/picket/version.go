@@ -32,15 +32,19 @@ func (p *program) newVersion() *cobra.Command {
 		Args:              exactArgs(),
 		ValidArgsFunction: noFiles,
 		RunE: func(*cobra.Command, []string) error {
-			v := readVersion()
 			if asJSON {
-				return writeJSON(p.out, v)
+				return writeJSON(p.out, readVersion())
 			}
-			return written(fmt.Fprintf(p.out, "picket %s %s %s/%s\n", v.Version, v.Go, v.OS, v.Arch))
+			return p.printVersion()
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+func (p *program) printVersion() error {
+	v := readVersion()
+	return written(fmt.Fprintf(p.out, "picket %s %s %s/%s\n", v.Version, v.Go, v.OS, v.Arch))
 }
 
 func readVersion() versionInfo {

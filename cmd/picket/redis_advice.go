@@ -1,0 +1,84 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// scriptCommands are what the scripts and calls of redisstore need. Its documentation has more, for options that the command line does not use.
+const scriptCommands = "+evalsha +eval +get +set +del +exists +type +time +pttl +pexpire +publish +subscribe +unsubscribe " +
+	"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hget +hset +hdel +hmget +scan +info"
+
+// aclRules are the least that a Redis user needs, as ACL SETUSER takes them.
+func aclRules(prefix string) string {
+	return fmt.Sprintf("~%[1]s* &%[1]s* -@all +@connection %[2]s", prefix, scriptCommands)
+}
+
+// redisAdvice says in the words of the command line what to do about err, or nothing if the store's own words will do.
+func redisAdvice(err error, prefix string) string {
+	lookup, unknown := errors.AsType[*net.DNSError](err)
+	dial, _ := errors.AsType[*net.OpError](err)
+	switch {
+	case replied(err, "WRONGPASS", "invalid password"):
+		return "the user name or the password is wrong: check the URL (WRONGPASS)"
+	case replied(err, "NOAUTH", "Protocol error: unauthenticated"):
+		return fmt.Sprintf("the server wants a password: put the URL with it into %s, or into a file for --store-file (NOAUTH)", storeVariable)
+	case replied(err, "Client sent AUTH", "AUTH <password> called without"):
+		return "the server has no password, but the URL has one"
+	case replied(err, "NOPERM", "The user executing the script can't", "ACL failure in script"):
+		return fmt.Sprintf("the Redis user lacks a permission; this is enough: ACL SETUSER name %s (NOPERM)", aclRules(prefix))
+	case replied(err, "DB index is out of range"):
+		return "the server has no database of that number: check the URL"
+	case replied(err, redis.Nil.Error()):
+		return "the Sentinels know no master of that name: check the URL"
+	case unknown:
+		return fmt.Sprintf("host %s is not known (%s): check the URL", printable(lookup.Name), lookup.Err)
+	case isTLS(err):
+		return fmt.Sprintf("TLS: %s: check that the server speaks TLS, and name its CA with ?%s=FILE if the system does not know it", tlsReason(err), redisCA)
+	case dial != nil && dial.Op == "dial":
+		return fmt.Sprintf("no connection: %s: check that the server runs, and the URL", dial)
+	}
+	return ""
+}
+
+// allSentinels stands before what the first Sentinel said.
+const allSentinels = "redis: all sentinels specified in configuration are unreachable: "
+
+// replied reports whether a server answered with one of these words in front. It looks at the innermost errors only: those around them name the key, which is anybody's text.
+func replied(err error, words ...string) bool {
+	var inner []error
+	switch e := err.(type) { //nolint:errorlint // It walks the tree itself.
+	case interface{ Unwrap() []error }:
+		inner = e.Unwrap()
+	case interface{ Unwrap() error }:
+		inner = []error{e.Unwrap()}
+	}
+	if len(inner) > 0 {
+		return slices.ContainsFunc(inner, func(err error) bool { return err != nil && replied(err, words...) })
+	}
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), allSentinels), "ERR ")
+	return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(text, w) })
+}
+
+func isTLS(err error) bool {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return certificate || record || alert || strings.Contains(err.Error(), "remote error: tls:")
+}
+
+func tlsReason(err error) string {
+	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return e.Err.Error()
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "the server does not answer in TLS"
+	}
+	return "the handshake failed"
+}
