@@ -15,6 +15,11 @@
 // Each operation is one script, sent at most once: go-redis repeats commands whose reply was lost, which would count a grant twice. A caller leaves when its ctx ends,
 // whatever the network does; the call then goes on behind its back for at most a second.
 //
+// Operations combine: those that come while calls are under way leave together, up to 64 in one call, each with its own answer. One that finds nothing under way is sent
+// alone and at once. WithoutCombining turns that off.
+//
+// The store bounds its calls with the client's WithTimeout, which drops hooks: what AddHook has added to the client does not see them.
+//
 // # What it rests on
 //
 // Redis expires keys by its wall clock: a step forward ends leases early, and then two may hold; tokens still rise. A server that forgets acknowledged writes (failover

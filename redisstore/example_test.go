@@ -14,7 +14,7 @@ import (
 )
 
 // The store takes any client of one server, or of Sentinel. The application closes it.
-func Example() {
+func Example() { //nolint:testableexamples // needs a server
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	defer client.Close()
 	store, err := redisstore.New(client)

@@ -62,13 +62,13 @@ func (e *serverError) Unwrap() []error {
 // Unsent reports whether nothing was executed, so that the claim is not in doubt.
 func (e *serverError) Unsent() bool { return e.unsent }
 
-// notSent is the error of a ctx that ended before anything was sent.
-type notSent struct{ error }
+// unsentError is the error of a ctx that ended before anything was sent.
+type unsentError struct{ error }
 
-func (e notSent) Unwrap() error { return e.error }
+func (e unsentError) Unwrap() error { return e.error }
 
 // Unsent is true.
-func (notSent) Unsent() bool { return true }
+func (unsentError) Unsent() bool { return true }
 
 // verdict is what an error reply of the server means.
 type verdict struct {
@@ -156,7 +156,7 @@ func (s *Store) failed(ctx context.Context, about subject, err error) error {
 	if _, ok := errors.AsType[*serverError](err); ok {
 		return err
 	}
-	if _, ok := errors.AsType[notSent](err); ok {
+	if _, ok := errors.AsType[unsentError](err); ok {
 		return err
 	}
 	left := ctx.Err()

@@ -53,7 +53,7 @@ func (l *lane) ask(ctx context.Context, e *entry) (answer, error) {
 	err := ctx.Err()
 	switch {
 	case err != nil:
-		err = notSent{err}
+		err = unsentError{err}
 	case l.store.crew.over.Load():
 		err = errClosed
 	default:
@@ -281,7 +281,7 @@ func (l *lane) await(ctx context.Context, e *entry) error {
 	defer l.mu.Unlock()
 	e.gone = true
 	if !e.sent {
-		return notSent{left}
+		return unsentError{left}
 	}
 	return left
 }

@@ -161,10 +161,12 @@ func TestWhoLeavesBeforeItsClaimWasSentIsNotInDoubt(t *testing.T) {
 	server.Stop()
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = s.Acquire(t.Context(), claim("first")) })
+	tries := 0
 	ended := eventually(time.Second, func() bool { // until the first one is under way, others may be first
+		tries++
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		_, err := s.Acquire(ctx, claim("second"))
+		_, err := s.Acquire(ctx, claim("second"+strconv.Itoa(tries)))
 		unsent, ok := errors.AsType[interface {
 			error
 			Unsent() bool
@@ -178,6 +180,12 @@ func TestWhoLeavesBeforeItsClaimWasSentIsNotInDoubt(t *testing.T) {
 	wg.Wait()
 	if n := c.Exists(t.Context(), "lock:{first}").Val(); n != 1 {
 		t.Error("the first claim has not arrived")
+	}
+	if _, err := s.Acquire(t.Context(), claim("last")); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Exists(t.Context(), "lock:{second"+strconv.Itoa(tries)+"}").Val(); n != 0 {
+		t.Error("a claim was sent when its caller had left")
 	}
 }
 

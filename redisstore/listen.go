@@ -81,7 +81,7 @@ func (s *Store) Watch(ctx context.Context, c picket.Claim) (<-chan struct{}, fun
 		return nil, nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, nil, notSent{err}
+		return nil, nil, unsentError{err}
 	}
 	w, err := s.listen.add(c.ID, s.channel(c.Key))
 	if err != nil {

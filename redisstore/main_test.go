@@ -2,7 +2,10 @@ package redisstore_test
 
 import (
 	"context"
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,7 +16,14 @@ import (
 	"github.com/picket-go/picket/redisstore"
 )
 
-func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
+// TestMain lets one test more run at once than there are processors: most of the time they wait. With many more, those starve that look at the time.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(strconv.Itoa(runtime.NumCPU() + 1))
+	}
+	os.Exit(redistest.Main(m))
+}
 
 // client connects to a server, until the test ends.
 func client(t testing.TB, s *redistest.Server) *redis.Client {

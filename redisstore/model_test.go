@@ -21,7 +21,7 @@ import (
 // who is busy for how long behind how many, reasons of losses, states.
 func TestRedisDoesWhatMemoryDoes(t *testing.T) {
 	t.Parallel()
-	runs := 60
+	runs := 24
 	if testing.Short() {
 		runs = 10
 	}

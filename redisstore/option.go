@@ -72,7 +72,7 @@ func WithAOF(n int, timeout time.Duration) Option {
 }
 
 // WithoutCombining makes each acquire and each release a call of its own. By default those that come while calls are under way leave together, up to 64 in one call: under
-// load that is several times as fast. What is left to gain from it off: no claim waits for another one's call.
+// load that is several times as fast. Without it, a claim waits for no other claim's call while the client's pool has connections left.
 func WithoutCombining() Option {
 	return func(s *settings) { s.apart = true }
 }

@@ -1,4 +1,4 @@
-package redisstore_test
+package redisstore
 
 import (
 	"context"
@@ -6,41 +6,91 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/picket-go/picket"
 	"github.com/picket-go/picket/internal/redistest"
-	"github.com/picket-go/picket/redisstore"
 )
 
-// BenchmarkPairs is acquire and release by many callers, each on a key of its own, by Locker and by Store, with and without combining.
+// BenchmarkPairs is acquire and release by many callers, each on a key of its own: by this store, by it without combining, by it without combining and over go-redis'
+// autopipeliner, and by the least that can be called a lock: SET NX PX and a script that compares and deletes.
 func BenchmarkPairs(b *testing.B) {
+	ways := map[string]func(*testing.B, *redis.Client) func(context.Context, string) error{
+		"combined": func(b *testing.B, c *redis.Client) func(context.Context, string) error { return locking(b, c) },
+		"apart": func(b *testing.B, c *redis.Client) func(context.Context, string) error {
+			return locking(b, c, WithoutCombining())
+		},
+		"autopipelined": autopipelined,
+		"plain":         plain,
+	}
 	server := redistest.Shared(b)
 	for _, callers := range []int{1, 16, 256} {
-		for _, way := range []struct {
-			name string
-			opts []redisstore.Option
-		}{{"combined", nil}, {"apart", []redisstore.Option{redisstore.WithoutCombining()}}} {
-			b.Run("callers="+strconv.Itoa(callers)+"/"+way.name, func(b *testing.B) {
+		for _, name := range []string{"combined", "apart", "autopipelined", "plain"} {
+			b.Run("callers="+strconv.Itoa(callers)+"/"+name, func(b *testing.B) {
 				o := server.Options()
 				o.PoolSize = 64
 				c := redis.NewClient(o)
 				b.Cleanup(func() { _ = c.Close() })
-				l := locker(b, store(b, c, way.opts...))
-				pairs(b, callers, func(ctx context.Context, key string) error {
-					lease, err := l.Acquire(ctx, key)
-					if err != nil {
-						return err
-					}
-					return lease.Release(ctx)
-				})
+				measurePairs(b, callers, ways[name](b, c))
 			})
 		}
 	}
 }
 
-// pairs calls f by so many callers, b.N times in all.
-func pairs(b *testing.B, callers int, f func(ctx context.Context, key string) error) {
+func locking(b *testing.B, c *redis.Client, opts ...Option) func(context.Context, string) error {
+	s, err := New(c, opts...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := context.WithoutCancel(b.Context())
+	b.Cleanup(func() { _ = s.Close(ctx) })
+	return lockingWith(s)
+}
+
+func lockingWith(s *Store) func(context.Context, string) error {
+	l := picket.New(s)
+	return func(ctx context.Context, key string) error {
+		lease, err := l.Acquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		return lease.Release(ctx)
+	}
+}
+
+func autopipelined(b *testing.B, c *redis.Client) func(context.Context, string) error {
+	pipe, err := c.AutoPipeline()
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := New(c, WithoutCombining())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, l := range []*lane{&s.acquires, &s.releases} {
+		l.flying, l.most = 1024, 1024
+		l.carry = func(ctx context.Context, r request, es []*entry) {
+			raw, err := eval(ctx, pipe, r)
+			tell(es, raw, err)
+		}
+	}
+	return lockingWith(s)
+}
+
+func plain(_ *testing.B, c *redis.Client) func(context.Context, string) error {
+	del := redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end return 0`)
+	return func(ctx context.Context, key string) error {
+		if err := c.SetNX(ctx, key, "token", 30*time.Second).Err(); err != nil {
+			return err
+		}
+		return del.Run(ctx, c, []string{key}, "token").Err()
+	}
+}
+
+// measurePairs calls f by so many callers, b.N times in all.
+func measurePairs(b *testing.B, callers int, f func(ctx context.Context, key string) error) {
 	ctx := context.WithoutCancel(b.Context())
 	var left atomic.Int64
 	left.Store(int64(b.N))

@@ -13,7 +13,7 @@ import (
 
 const (
 	renewClaims = 64 // in one call
-	renewFlying = 4  // calls of all renewals under way: more would only stand in the way of the acquirers
+	renewFlying = 8  // calls of all renewals under way, and half of the pool's connections at most: more would only stand in the way of the acquirers
 	renewBound  = 500 * time.Millisecond
 )
 
@@ -98,7 +98,7 @@ func (v *renewal) ask(ctx context.Context, which []int) (request, []answer, erro
 	case v.store.renewing <- signal{}:
 		defer func() { <-v.store.renewing }()
 	case <-ctx.Done():
-		return r, nil, notSent{ctx.Err()}
+		return r, nil, unsentError{ctx.Err()}
 	}
 	limit := v.store.patience() - callBound + renewBound
 	if d, ok := ctx.Deadline(); ok && len(which) > 1 {

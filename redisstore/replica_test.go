@@ -60,9 +60,13 @@ func TestOneWaitIsForAllGrantsOfACall(t *testing.T) {
 	master := redistest.Start(t)
 	replica := redistest.Start(t, redistest.ReplicaOf(master))
 	c := client(t, master)
-	s := store(t, c, redisstore.WithReplicas(1, 300*time.Millisecond))
-	if _, err := s.Acquire(t.Context(), claim("k0")); err != nil { // busy for one of those that follow
-		t.Fatal(err)
+	s := store(t, c, redisstore.WithReplicas(1, 500*time.Millisecond))
+	busy := func() bool { // for one of those that follow
+		_, err := s.Acquire(t.Context(), claim("k0"))
+		return err == nil
+	}
+	if !eventually(5*time.Second, busy) {
+		t.Fatal("the replica does not acknowledge")
 	}
 	before := master.CommandStats()["wait"]
 	const n = 50

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,7 +52,7 @@ type player struct {
 
 func play(t *testing.T, c *redis.Client, sc scenario) {
 	s := &Store{set: settings{prefix: "lock:"}}
-	p := &player{T: t, client: c, keys: s.keys(nil, t.Name())}
+	p := &player{T: t, client: c, keys: s.keys(nil, t.Name()+rand.Text())}
 	for line := range strings.Lines(sc.lines) {
 		line = strings.TrimSpace(line)
 		if line == "" {

@@ -58,7 +58,7 @@ func (s *Store) send(ctx context.Context, f func(context.Context) ([]any, error)
 // sendFor is send for what may take longer.
 func (s *Store) sendFor(ctx context.Context, limit time.Duration, f func(context.Context) ([]any, error)) ([]any, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, notSent{err}
+		return nil, unsentError{err}
 	}
 	if s.obeys(ctx) {
 		if s.crew.over.Load() {
@@ -71,7 +71,7 @@ func (s *Store) sendFor(ctx context.Context, limit time.Duration, f func(context
 	select {
 	case s.slots <- signal{}:
 	case <-ctx.Done():
-		return nil, notSent{ctx.Err()}
+		return nil, unsentError{ctx.Err()}
 	}
 	type outcome struct {
 		answers []any

@@ -90,7 +90,7 @@ func (s *Store) adopt(client redis.UniversalClient) error {
 		}
 	}
 	s.slots = make(chan signal, size)
-	s.renewing = make(chan signal, min(renewFlying, size))
+	s.renewing = make(chan signal, max(1, min(renewFlying, size/2)))
 	s.open(&s.acquires, acquireScript, size)
 	s.open(&s.releases, releaseScript, size)
 	s.open(&s.transfers, transferScript, size)
