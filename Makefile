@@ -28,8 +28,9 @@ in_each_module = go list -m -f '{{.Dir}}' | while read -r module; do echo "$(1) 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+# One package after the other: many of them have real processes and servers, and judge whether something happened in time.
 test: deps ## run the tests of all modules with the race detector, in random order
-	CGO_ENABLED=1 go test work -race -shuffle=on -timeout=10m $(TESTFLAGS)
+	CGO_ENABLED=1 go test work -race -shuffle=on -p=1 -timeout=10m $(TESTFLAGS)
 
 check: fmt-check vet staticcheck rules tidy-check lint cross ## run all that a change must pass beside the tests
 

@@ -340,3 +340,30 @@ func TestAReleaseInsideAHookIsToldAfterTheHook(t *testing.T) {
 		}
 	})
 }
+
+// A MaxWait that ends for a waiter that has not asked yet, while its process has a turn, must neither spin nor be forgotten.
+func TestAMaxWaitThatEndsInsideALocalTurnEndsTheWaiting(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store := onHandingMemory()
+		l := picket.New(store)
+		first := acquire(t, l, "k")
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			le := acquire(t, l, "k")
+			time.Sleep(time.Second)
+			release(t, le)
+		})
+		synctest.Wait()
+		began := time.Now()
+		wg.Go(func() {
+			_, err := l.With(picket.WithMaxWait(30*time.Millisecond)).Acquire(t.Context(), "k")
+			wantIs(t, err, picket.ErrBusy)
+			if took := time.Since(began); took > 200*time.Millisecond {
+				t.Errorf("took %s", took)
+			}
+		})
+		synctest.Wait()
+		release(t, first)
+		wg.Wait()
+	})
+}

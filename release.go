@@ -18,6 +18,7 @@ type release struct {
 	final    bool
 	err      error
 	wait     chan struct{} // made by who waits for the running one
+	owned    bool          // it runs on a goroutine of the core
 	unheard  bool          // an attempt went unanswered: "not yours" may be its late success
 	reported bool          // the state has been changed
 }
@@ -38,7 +39,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	begun := l.beginRelease()
 	l.mu.Unlock()
 	begun.run() // ctx may be the lease's own: it has ended then
-	if ctx.Done() == nil || ctx.Err() != nil || !l.core.spawn(func() { _ = l.giveBack(ctx) }) {
+	if ctx.Done() == nil || ctx.Err() != nil || !l.core.spawn(func() { l.own(); _ = l.giveBack(ctx) }) {
 		return l.giveBack(ctx)
 	}
 	l.mu.Lock()
@@ -47,6 +48,13 @@ func (l *Lease) Release(ctx context.Context) error {
 		return l.release.err
 	}
 	return l.await(ctx)
+}
+
+// own marks the running release as one that Shutdown waits for.
+func (l *Lease) own() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release.owned = true
 }
 
 // await waits for the running release; mu is held on entry.
@@ -92,7 +100,7 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	default:
 		l.conclude(StateReleased, err, err == nil)
 	}
-	l.release.running = false
+	l.release.running, l.release.owned = false, false
 	err = l.release.err
 	wait := l.release.wait
 	l.release.wait = nil
@@ -132,7 +140,7 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 		return l.heard(err, deadline)
 	}
 	for n := 0; ; n++ {
-		call := c.releasing(ctx, min(until-c.clock.now(), l.set.attemptBound()))
+		call := l.releaseCall(ctx, min(until-c.clock.now(), l.set.attemptBound()))
 		err := c.store.Release(call, claim)
 		c.end(call)
 		now = c.clock.now()
@@ -153,6 +161,17 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 			return l.uncertain(context.WithoutCancel(ctx), err)
 		}
 	}
+}
+
+// releaseCall is bounded by Shutdown's patience if that has to wait for the release; a caller that comes later may still give a lease back.
+func (l *Lease) releaseCall(ctx context.Context, d time.Duration) *bound.Context {
+	l.mu.Lock()
+	owned := l.release.owned || l.untold
+	l.mu.Unlock()
+	if owned {
+		return l.core.detached(ctx, d)
+	}
+	return l.core.releasing(ctx, d)
 }
 
 func (l *Lease) releaseTerms() (claim Claim, deadline lease.Instant, lost, denied bool) {

@@ -143,6 +143,9 @@ func (w *waiter) step(ctx context.Context) step {
 		return step{err: w.givesUp(ctx, now)}
 	}
 	next := w.until
+	if now >= next { // first in line, it has still to ask: until the turn is over, or the swap for it
+		next = lease.Forever
+	}
 	if q.front() == w && !q.sending {
 		q.stand(w)
 		switch {

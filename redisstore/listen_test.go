@@ -206,6 +206,10 @@ func TestAHundredKilledWaitersCostNothing(t *testing.T) {
 		_ = c.Close()
 	}
 	live, wake := waits(t, s, "k")
+	plain := server.Client(t)
+	if !eventually(5*time.Second, func() bool { return subscriptions(t, plain) == "1" }) {
+		t.Fatal("the server has not noticed that they are gone")
+	}
 	if err := s.Release(t.Context(), holder); err != nil {
 		t.Fatal(err)
 	}

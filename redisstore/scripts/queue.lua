@@ -90,7 +90,8 @@ end
 -- ticket rises also when two come in one microsecond and when the clock steps back.
 local function ticket(l)
   local last = redis.call('ZRANGE', l.queue, -1, -1, 'WITHSCORES')[2]
-  return math.max(l.us, last and last + 1 or 0)
+  local handed = l.handed and string.match(l.handed, ' (%d+)$') -- may come back to its place
+  return math.max(l.us, last and last + 1 or 0, handed and handed + 1 or 0)
 end
 
 -- poll gives c a place at the end of the line, or keeps the one it has. A heartbeat's first write is one that needs no memory.
