@@ -63,14 +63,13 @@ var mutants = []mutant{
 	},
 	{
 		"an undone id is used again by TryAcquire", "3.1",
-		[]edit{{"claim.go", "\t\t\tp = l.newPending(key, false)\n\t\t\tcontinue\n", "\t\t\tcontinue\n"}},
+		[]edit{{"claim.go", "\t\tcase errors.Is(err, errLate):\n\t\t\tp = l.newPending(key, false)\n", ""}},
 		[]string{refusal, ghost},
 	},
 	{
 		"an undone id is used again by Acquire", "3.1",
 		[]edit{{
-			"line.go", "\tcase errors.Is(err, errLate), errors.Is(err, ErrClosed):\n\t\tq.place, q.failure, q.heard = nil, nil, now\n",
-			"\tcase errors.Is(err, errLate), errors.Is(err, ErrClosed):\n\t\tq.failure, q.heard = nil, now\n",
+			"line.go", "must not be asked without a pause\n\t\tq.place = nil\n", "must not be asked without a pause\n",
 		}},
 		[]string{refusal, ghost},
 	},
@@ -91,7 +90,7 @@ var mutants = []mutant{
 	},
 	{
 		"the deadline of a renewal counts from the reply", "3.2",
-		[]edit{{"batch.go", "\t\t\tn.lease.renewed(t0, n.claim.TTL, n.epoch, err, true)\n", "\t\t\tn.lease.renewed(c.clock.now(), n.claim.TTL, n.epoch, err, true)\n"}},
+		[]edit{{"batch.go", "needed := n.lease.renewed(t0, n.claim.TTL, n.epoch, err, true)\n", "needed := n.lease.renewed(c.clock.now(), n.claim.TTL, n.epoch, err, true)\n"}},
 		[]string{unfounded, twoTold},
 	},
 	{
