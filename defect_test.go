@@ -335,6 +335,7 @@ func TestAReleaseInsideAHookIsToldAfterTheHook(t *testing.T) {
 		store.renew = func(context.Context, []picket.Claim, func(int, error)) {}
 		acquire(t, l, "k")
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if want := []string{"jeopardy", "released", "release"}; !slices.Equal(told, want) {
 			t.Errorf("told %v, want %v", told, want)
 		}
