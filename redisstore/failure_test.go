@@ -94,12 +94,12 @@ func TestEveryCallTellsEveryServerErrorForWhatItIs(t *testing.T) {
 		proxy := redistest.StartProxy(t, server.Addr(), 1)
 		o := server.Options()
 		o.Addr = proxy.Addr()
-		c := redis.NewClient(o)
-		t.Cleanup(func() { _ = c.Close() })
-		call := operations(store(t, c))[op]
 		for _, e := range serverErrors {
 			word, _, _ := strings.Cut(e.reply, " ")
 			t.Run(op+" "+word, func(t *testing.T) {
+				c := redis.NewClient(o) // with a Store of its own: a subscription that was refused is tried again beside the next
+				t.Cleanup(func() { _ = c.Close() })
+				call := operations(store(t, c))[op]
 				proxy.Heal()
 				proxy.Sometimes(1, redistest.Answer(e.reply), "evalsha", "eval", "scan", "subscribe")
 				before := proxy.Counts().Answered
