@@ -17,8 +17,8 @@ var clockSource []byte
 // clock moves the wall clock of one server, by a library that is loaded into it. A nil clock moves nothing.
 // libfaketime cannot do it: it never comes up with a redis-server that is built with jemalloc.
 type clock struct {
-	library string
-	offset  string // a file
+	shim   string
+	offset string // a file
 }
 
 func newClock(t testing.TB) *clock {
@@ -31,12 +31,12 @@ func newClock(t testing.TB) *clock {
 		missing(t, "cc is not in PATH: install it with \"apt-get install -y gcc libc6-dev\"")
 	}
 	dir := t.TempDir()
-	c := &clock{library: filepath.Join(dir, "clock.so"), offset: filepath.Join(dir, "offset")}
+	c := &clock{shim: filepath.Join(dir, "clock.so"), offset: filepath.Join(dir, "offset")}
 	source := filepath.Join(dir, "clock.c")
 	if err := os.WriteFile(source, clockSource, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), compiler, "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", c.library, source)
+	build := exec.CommandContext(t.Context(), compiler, "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", c.shim, source)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
@@ -50,7 +50,7 @@ func (c *clock) environment() []string {
 	if c == nil {
 		return nil
 	}
-	return []string{"LD_PRELOAD=" + c.library, "PICKET_CLOCK=" + c.offset}
+	return []string{"LD_PRELOAD=" + c.shim, "PICKET_CLOCK=" + c.offset}
 }
 
 // set overwrites in place, because the server has mapped the file.
