@@ -115,7 +115,7 @@ func (b *batch) send(c *core) {
 	}
 	call := c.detached(bound.None(), min(max((b.first-t0)/3, 10*time.Millisecond), batchBound))
 	c.store.Renew(call, claims, report)
-	c.end(call)
+	call.Stop()
 	mu.Lock()
 	closed = true
 	mu.Unlock()

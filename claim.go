@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/picket-go/picket/internal/backoff"
-	"github.com/picket-go/picket/internal/bound"
 	"github.com/picket-go/picket/internal/lease"
 )
 
@@ -51,10 +50,10 @@ var errLate = errors.New("picket: grant came after its own end")
 // ask sends the claim once. It returns a lease, or an error: errLate when the claim is burnt, else the store's.
 func (l *Locker) ask(ctx context.Context, p *pending, limit time.Duration) (*Lease, error) {
 	c := l.core
-	call := c.track(bound.New(ctx, min(limit, l.set.attemptBound())))
+	call := c.bounded(ctx, min(limit, l.set.attemptBound()))
 	t0 := c.clock.now()
 	grant, err := c.store.Acquire(call, p.claim)
-	c.end(call)
+	call.Stop()
 	return l.answer(ctx, p, t0, grant, err)
 }
 
@@ -95,7 +94,7 @@ func (l *Locker) burn(ctx context.Context, p *pending) {
 	claim := p.undone()
 	call := c.detached(ctx, l.set.attemptBound())
 	err := c.store.Release(call, claim)
-	c.end(call)
+	call.Stop()
 	if unanswered(err) {
 		c.undo(ctx, claim)
 	}
@@ -120,7 +119,7 @@ func (p *pending) undone() Claim {
 func (c *core) undo(ctx context.Context, claim Claim) {
 	c.spawn(func() {
 		call := c.detached(ctx, min(max(claim.TTL, tryBound), undoBound))
-		defer c.end(call)
+		defer call.Stop()
 		for n := 0; unanswered(c.undoOnce(call, claim)); n++ {
 			select {
 			case <-call.Done():
@@ -133,8 +132,8 @@ func (c *core) undo(ctx context.Context, claim Claim) {
 
 // undoOnce bounds the attempt: a request that was lost must not use up the time of those that may arrive.
 func (c *core) undoOnce(ctx context.Context, claim Claim) error {
-	call := c.track(bound.New(ctx, time.Second))
-	defer c.end(call)
+	call := c.bounded(ctx, time.Second)
+	defer call.Stop()
 	return c.store.Release(call, claim)
 }
 

@@ -20,11 +20,11 @@ type core struct {
 	mu      sync.Mutex
 	lines   map[string]*line
 	leases  map[*Lease]struct{}
-	calls   map[*bound.Context]struct{} // calls of the store under way
-	busy    int                         // acquires, releases, undos and renewals under way
-	closing chan struct{}               // closed by Shutdown
+	busy    int           // acquires, releases, undos and renewals under way
+	closing chan struct{} // closed by Shutdown
 	closed  bool
-	aborted bool          // Shutdown lost patience: nothing more is begun
+	life    context.Context // ends when Shutdown loses patience: nothing more is begun, and the calls under way end
+	die     context.CancelFunc
 	quiet   chan struct{} // made by Shutdown, closed when nothing is busy and no lease is held
 }
 
@@ -33,12 +33,12 @@ func newCore(store Store) *core {
 		store:   store,
 		lines:   map[string]*line{},
 		leases:  map[*Lease]struct{}{},
-		calls:   map[*bound.Context]struct{}{},
 		closing: make(chan struct{}),
 	}
 	c.waker, _ = store.(Waker)
 	c.swapper, _ = store.(Transferer)
 	c.clock.start(machineAsleep)
+	c.life, c.die = context.WithCancel(bound.None())
 	c.renewer.core = c
 	return c
 }
@@ -58,7 +58,7 @@ func (c *core) enter() error {
 func (c *core) hold() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.aborted {
+	if c.life.Err() != nil {
 		return false
 	}
 	c.busy++
@@ -92,38 +92,22 @@ func (c *core) spawn(f func()) bool {
 	return true
 }
 
-// detached returns a context for a call that goes on whatever becomes of ctx, whose values it has, until d is over or Shutdown loses patience.
-func (c *core) detached(ctx context.Context, d time.Duration) *bound.Context {
-	return c.track(bound.Detached(ctx, d))
+// bounded returns a context for a call that ends with ctx, when d is over, or when Shutdown loses patience.
+func (c *core) bounded(ctx context.Context, d time.Duration) *bound.Context {
+	return bound.New(ctx, d).Within(c.life)
 }
 
-// track lets Shutdown end the call when it loses patience. Each is paired with end.
-func (c *core) track(b *bound.Context) *bound.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls[b] = struct{}{}
-	if c.aborted {
-		b.Stop()
-	}
-	return b
+// detached is bounded for a call that goes on whatever becomes of ctx, whose values it has.
+func (c *core) detached(ctx context.Context, d time.Duration) *bound.Context {
+	return bound.Detached(ctx, d).Within(c.life)
 }
 
 // releasing is detached for a release, which its caller waits for: after Shutdown lost patience a lease may still be given back.
 func (c *core) releasing(ctx context.Context, d time.Duration) *bound.Context {
-	b := bound.Detached(ctx, d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.aborted {
-		c.calls[b] = struct{}{}
+	if c.life.Err() != nil {
+		return bound.Detached(ctx, d)
 	}
-	return b
-}
-
-func (c *core) end(b *bound.Context) {
-	c.mu.Lock()
-	delete(c.calls, b)
-	c.mu.Unlock()
-	b.Stop()
+	return c.detached(ctx, d)
 }
 
 // adopt makes Shutdown wait for the lease. It fails if Shutdown came first.
@@ -169,10 +153,7 @@ func (c *core) abort() int {
 	c.renewer.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.aborted = true
-	for b := range c.calls {
-		b.Stop()
-	}
+	c.die()
 	left := len(c.leases)
 	clear(c.leases)
 	c.settle()

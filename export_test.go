@@ -7,7 +7,7 @@ func SetAsleep(l *Locker, asleep func() time.Duration) {
 	l.core.clock.asleep, l.core.clock.before = asleep, asleep()
 }
 
-// Leftovers returns how many lines of waiters, leases, calls and watched leases l's core still knows; an idle one knows none.
+// Leftovers returns how many lines of waiters, leases, work and watched leases l's core still knows; an idle one knows none.
 func Leftovers(l *Locker) int {
 	c := l.core
 	c.renewer.mu.Lock()
@@ -15,7 +15,7 @@ func Leftovers(l *Locker) int {
 	c.renewer.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return watched + len(c.lines) + len(c.leases) + len(c.calls) + c.busy
+	return watched + len(c.lines) + len(c.leases) + c.busy
 }
 
 // TimerArmed reports whether the renewer of l has a timer running.

@@ -246,7 +246,7 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, limit time.Durati
 	call := c.detached(ctx, min(limit, l.set.attemptBound()))
 	t0 := c.clock.now()
 	grant, err := c.swapper.Transfer(call, from, to)
-	c.end(call)
+	call.Stop()
 	if err == nil && grant.Waiters == 0 {
 		next = beginTurn // nobody is made to wait by a new turn
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-
-	"github.com/picket-go/picket/internal/bound"
 )
 
 // Locker grants leases on keys of one store. Without leases and waiters it owns no goroutine, timer or connection.
@@ -168,8 +166,8 @@ func (l *Locker) Inspect(ctx context.Context, key string) (Status, error) {
 	if key == "" || len(key) > maxKey {
 		return Status{}, invalid("the key has %d bytes: 1 to %d are possible", len(key), maxKey)
 	}
-	call := l.core.track(bound.New(ctx, tryBound))
-	defer l.core.end(call)
+	call := l.core.bounded(ctx, tryBound)
+	defer call.Stop()
 	st, err := l.core.store.Inspect(call, key)
 	switch {
 	case err == nil:

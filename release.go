@@ -142,7 +142,7 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 	for n := 0; ; n++ {
 		call := l.releaseCall(ctx, min(until-c.clock.now(), l.set.attemptBound()))
 		err := c.store.Release(call, claim)
-		c.end(call)
+		call.Stop()
 		now = c.clock.now()
 		switch {
 		case err == nil:
@@ -223,9 +223,7 @@ func (l *Lease) uncertain(ctx context.Context, err error) error {
 // wait waits for d; false when Shutdown has lost patience.
 func (c *core) wait(d time.Duration) bool {
 	call := c.detached(bound.None(), d)
-	defer c.end(call)
+	defer call.Stop()
 	<-call.Done()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.aborted
+	return c.life.Err() == nil
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/picket-go/picket/internal/backoff"
-	"github.com/picket-go/picket/internal/bound"
 	"github.com/picket-go/picket/internal/lease"
 )
 
@@ -89,8 +88,8 @@ var errNoAnswer = errors.New("no answer")
 func (c *core) renewOne(ctx context.Context, claim Claim, limit time.Duration) error {
 	var mu sync.Mutex
 	answer := errNoAnswer
-	call := c.track(bound.New(ctx, limit))
-	defer c.end(call)
+	call := c.bounded(ctx, limit)
+	defer call.Stop()
 	c.store.Renew(call, []Claim{claim}, func(i int, err error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -134,8 +133,8 @@ func (l *Lease) Confirm(ctx context.Context) (time.Duration, error) {
 	if err := l.lostOrReleased(); err != nil {
 		return 0, err
 	}
-	call := l.core.track(bound.New(ctx, tryBound))
-	defer l.core.end(call)
+	call := l.core.bounded(ctx, tryBound)
+	defer call.Stop()
 	st, err := l.core.store.Inspect(call, l.Key())
 	if err != nil {
 		return 0, l.unconfirmed(ctx, err)
@@ -171,8 +170,8 @@ func (l *Lease) Reissue(ctx context.Context, above int64) (int64, error) {
 	if !ok {
 		return 0, explain(fmt.Sprintf("picket: reissue %q: not supported by store %T", l.Key(), l.core.store), ErrUnsupported)
 	}
-	call := l.core.track(bound.New(ctx, tryBound))
-	defer l.core.end(call)
+	call := l.core.bounded(ctx, tryBound)
+	defer call.Stop()
 	grant, err := store.Reissue(call, l.claimFor(l.currentTerms(), l.core.clock.now()), above)
 	switch {
 	case err == nil:

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/picket-go/picket/internal/backoff"
-	"github.com/picket-go/picket/internal/bound"
 	"github.com/picket-go/picket/internal/lease"
 )
 
@@ -207,9 +206,9 @@ func (w *waiter) ask(ctx context.Context, p *pending, limit time.Duration) error
 // listen opens the watch of the place. What it does not hear, polls find (rueidis#653 is what happens without them).
 func (w *waiter) listen(ctx context.Context, p *pending, limit time.Duration) {
 	c := w.locker.core
-	call := c.track(bound.New(ctx, min(limit, w.locker.set.attemptBound())))
+	call := c.bounded(ctx, min(limit, w.locker.set.attemptBound()))
 	wake, stop, err := c.waker.Watch(call, p.claim)
-	c.end(call)
+	call.Stop()
 	c.mu.Lock()
 	q := w.line
 	q.sending, q.heeded = false, true

@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// Context ends with its parent, after its bound, or when it is stopped.
+// Context ends with its parent, with its life, after its bound, or when it is stopped.
 type Context struct {
 	values   context.Context
 	parent   context.Context // nil: detached
+	life     context.Context // nil: none
 	deadline time.Time
 
 	mu      sync.Mutex
@@ -37,14 +38,42 @@ func Detached(ctx context.Context, d time.Duration) *Context {
 	return &Context{values: ctx, deadline: time.Now().Add(d)}
 }
 
-// OnlyDeadline reports whether ctx never ends, or is a Context that nothing but its own bound can end: its call needs no second goroutine to be left on time.
-func OnlyDeadline(ctx context.Context) bool {
-	c, ok := ctx.(*Context)
-	if !ok {
-		return ctx.Done() == nil
-	}
-	return c.parent == nil || OnlyDeadline(c.parent)
+// Within makes c end with life too, which many contexts share. To be called before anything else.
+func (c *Context) Within(life context.Context) *Context {
+	c.life = life
+	return c
 }
+
+// Ends is what can end a context, for who waits without a timer of the context's own.
+type Ends struct {
+	Parent, Life <-chan struct{} // nil: cannot end
+	Deadline     time.Time       // of its bounds, if Bound
+	Bound        bool
+}
+
+// EndsOf looks through Contexts at what is behind them. A Stop is not among its findings: who waits is still at work with ctx.
+func EndsOf(ctx context.Context) (e Ends) {
+	for {
+		c, ok := ctx.(*Context)
+		if !ok {
+			e.Parent = ctx.Done()
+			return e
+		}
+		if !e.Bound || c.deadline.Before(e.Deadline) {
+			e.Deadline, e.Bound = c.deadline, true
+		}
+		if e.Life == nil && c.life != nil {
+			e.Life = c.life.Done()
+		}
+		if c.parent == nil {
+			return e
+		}
+		ctx = c.parent
+	}
+}
+
+// OnlyDeadline reports whether ctx never ends, or is a Context that nothing but its own bound, or its life, can end.
+func OnlyDeadline(ctx context.Context) bool { return EndsOf(ctx).Parent == nil }
 
 // Stop ends c and frees its timer.
 func (c *Context) Stop() {
@@ -76,11 +105,21 @@ func (c *Context) Done() <-chan struct{} {
 			parent = context.WithoutCancel(c.values)
 		}
 		c.armed, c.cancel = context.WithDeadline(parent, c.deadline)
+		if c.life != nil {
+			c.cancel = both(c.cancel, context.AfterFunc(c.life, c.cancel))
+		}
 		if c.stopped {
 			c.cancel()
 		}
 	}
 	return c.armed.Done()
+}
+
+func both(cancel context.CancelFunc, unhook func() bool) context.CancelFunc {
+	return func() {
+		unhook()
+		cancel()
+	}
 }
 
 // Err tells the end exactly, also when no timer has been started.
@@ -91,7 +130,7 @@ func (c *Context) Err() error {
 	switch {
 	case armed != nil && armed.Err() != nil:
 		return armed.Err()
-	case stopped:
+	case stopped, c.life != nil && c.life.Err() != nil:
 		return context.Canceled
 	case c.parent != nil && c.parent.Err() != nil:
 		return c.parent.Err()

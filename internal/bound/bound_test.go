@@ -178,6 +178,56 @@ func TestOnlyDeadlineKnowsWhatElseCanEndAContext(t *testing.T) {
 	}
 }
 
+// TestItEndsWithItsLife, whether somebody listens or not, and a life that ended before it.
+func TestItEndsWithItsLife(t *testing.T) {
+	t.Parallel()
+	life, die := context.WithCancel(t.Context())
+	listened := bound.New(t.Context(), time.Hour).Within(life)
+	done := listened.Done()
+	unheard := bound.Detached(t.Context(), time.Hour).Within(life)
+	if listened.Err() != nil || unheard.Err() != nil {
+		t.Fatalf("%v, %v before the end", listened.Err(), unheard.Err())
+	}
+	die()
+	<-done
+	for _, c := range []*bound.Context{listened, unheard, bound.New(t.Context(), time.Hour).Within(life)} {
+		if !errors.Is(c.Err(), context.Canceled) {
+			t.Errorf("its life is over, but it says %v", c.Err())
+		}
+		<-c.Done()
+		c.Stop()
+	}
+}
+
+func TestEndsOfFindsWhatIsBehindAContext(t *testing.T) {
+	t.Parallel()
+	parent, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	life, die := context.WithCancel(t.Context())
+	defer die()
+	inner := bound.New(parent, time.Second).Within(life)
+	soon, _ := inner.Deadline()
+	for _, c := range []struct {
+		name         string
+		ctx          context.Context
+		parent, life bool
+	}{
+		{"a plain context", parent, true, false},
+		{"a bound", inner, true, true},
+		{"a longer bound on a bound", bound.New(inner, time.Hour), true, true},
+		{"a detached bound", bound.Detached(parent, time.Second).Within(life), false, true},
+		{"none", bound.None(), false, false},
+	} {
+		e := bound.EndsOf(c.ctx)
+		if (e.Parent != nil) != c.parent || (e.Life != nil) != c.life {
+			t.Errorf("%s: parent %v, life %v", c.name, e.Parent, e.Life)
+		}
+		if e.Bound && e.Deadline.After(soon.Add(time.Second)) {
+			t.Errorf("%s: ends at %v, want about %v", c.name, e.Deadline, soon)
+		}
+	}
+}
+
 func TestNoneNeverEnds(t *testing.T) {
 	t.Parallel()
 	c := bound.None()
