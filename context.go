@@ -6,23 +6,29 @@ import (
 	"github.com/picket-go/picket/fence"
 )
 
-// leaseOf is the context key of the lease on a key.
-type leaseOf string
+// childKey is the context key of the innermost child of a lease.
+type childKey struct{}
+
+// inside returns the innermost child that ctx is, or comes from; nil if there is none.
+func inside(ctx context.Context) *child {
+	ch, _ := ctx.Value(childKey{}).(*child)
+	return ch
+}
 
 // FromContext returns the lease on key that ctx carries: nested code finds it without a parameter. Innermost first if there are several on one key.
 func FromContext(ctx context.Context, key string) (*Lease, bool) {
-	ch, ok := ctx.Value(leaseOf(key)).(*child)
-	if !ok {
-		return nil, false
+	for ch := inside(ctx); ch != nil; ch = ch.outer {
+		if ch.lease.Key() == key {
+			return ch.lease, true
+		}
 	}
-	return ch.lease, true
+	return nil, false
 }
 
 // heldBy returns the lease on key, of the same store, that ctx carries and that is not over; nil if there is none.
 func (c *core) heldBy(ctx context.Context, key string) *Lease {
-	ch, _ := ctx.Value(leaseOf(key)).(*child)
-	for ; ch != nil; ch = ch.outer {
-		if held := ch.lease; (held.core == c || sameStore(held.core.store, c.store)) && held.lostOrReleased() == nil {
+	for ch := inside(ctx); ch != nil; ch = ch.outer {
+		if held := ch.lease; held.Key() == key && (held.core == c || sameStore(held.core.store, c.store)) && held.lostOrReleased() == nil {
 			return held
 		}
 	}
@@ -32,7 +38,7 @@ func (c *core) heldBy(ctx context.Context, key string) *Lease {
 // child is a context of a lease, and how it ends.
 type child struct {
 	lease  *Lease
-	outer  *child // of another lease on the same key, of another store or over
+	outer  *child // of the lease whose context the parent is, or comes from
 	cancel context.CancelCauseFunc
 	unhook func() bool // nil if the parent cannot end
 }
@@ -41,8 +47,7 @@ type child struct {
 // Release. It carries the lease for FromContext and for guards. Nothing leaks if it is dropped: Release ends it.
 func (l *Lease) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
-	ch := &child{lease: l, cancel: cancel}
-	ch.outer, _ = parent.Value(leaseOf(l.claim.Key)).(*child)
+	ch := &child{lease: l, cancel: cancel, outer: inside(parent)}
 	l.mu.Lock()
 	cause := l.cause
 	if cause == nil {
@@ -58,7 +63,7 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	if cause != nil {
 		cancel(cause)
 	}
-	return fence.NewContext(context.WithValue(ctx, leaseOf(l.claim.Key), ch), l.claim.Key, l)
+	return fence.NewContext(context.WithValue(ctx, childKey{}, ch), l.claim.Key, l)
 }
 
 func (l *Lease) orphan(ch *child) {

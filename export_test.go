@@ -2,9 +2,9 @@ package picket
 
 import "time"
 
-// SetAsleep replaces what the machine says of its sleep. Call it before the first use of l.
+// SetAsleep replaces what the machine says of its sleep; the wall clock of a bubble does not jump. Call it before the first use of l.
 func SetAsleep(l *Locker, asleep func() time.Duration) {
-	l.core.clock.asleep, l.core.clock.before = asleep, asleep()
+	l.core.clock.asleep, l.core.clock.before, l.core.clock.wary = asleep, asleep(), true
 }
 
 // Leftovers returns how many lines of waiters, leases, work and watched leases l's core still knows; an idle one knows none.

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/picket-go/picket"
@@ -16,10 +15,6 @@ const (
 	defaultLife = 10 * time.Second
 	// slack is added to three re-checks: a waiter is not dead because one poll was slow.
 	slack = time.Second
-	// askingWords is how many arguments a claim has that wants the lock; its id is the first.
-	askingWords = 4
-	// draftSize is enough for the text of a claim with an ordinary name.
-	draftSize = 512
 )
 
 // named refuses a claim that could match what belongs to nobody. Ids have a fixed length: they stand in front of the record and are compared whole.
@@ -62,100 +57,20 @@ func grantable(c picket.Claim) error {
 
 func outOfRange(d time.Duration) bool { return d < 0 || d > longest }
 
-// draft composes the words of an entry in one text.
-type draft struct {
-	text []byte
-	ends [len(suffixes) + 2 + askingWords]int
-	n    int
-}
-
-func (d *draft) end() {
-	d.ends[d.n] = len(d.text)
-	d.n++
-}
-
-func (d *draft) number(n int64) { d.text = strconv.AppendInt(d.text, n, 10) }
-
-// words cuts the text.
-func (d *draft) words() []string {
-	text, from := string(d.text), 0
-	all := make([]string, d.n)
-	for i, end := range d.ends[:d.n] {
-		all[i], from = text[from:end], end
-	}
-	return all
-}
-
-func (d *draft) entry(op, name string) *entry {
-	return &entry{subject: subject{op, name}, words: d.words(), size: len(d.text)}
-}
-
-// keys adds the keys of a name.
-func (d *draft) keys(s *Store, name string) {
-	record := s.record(name)
-	for _, suffix := range suffixes {
-		d.text = append(append(d.text, record...), suffix...)
-		d.end()
-	}
-}
-
-// asking adds the arguments of a claim that wants the lock.
-func (d *draft) asking(s *Store, c picket.Claim) {
-	queue, life, process := int64(0), defaultLife, "-"
-	if c.Queue {
-		queue = 1
-		if s.listen.hears(c.ID) {
-			process = s.process
-		}
-	}
-	if c.Recheck > 0 {
-		life = 3*c.Recheck + slack
-	}
-	ttl, delay := millis(c.TTL), millis(c.LockDelay)
-	d.text = append(d.text, c.ID...)
-	d.end()
-	d.number(ttl + delay)
-	d.end()
-	d.text = appendHeld(d.text, ttl, delay, c.Holder)
-	d.end()
-	for _, n := range [...]int64{delay, queue, millis(life)} {
-		d.number(n)
-		d.text = append(d.text, ' ')
-	}
-	d.text = append(d.text, process...)
-	d.end()
-}
-
-// leaving adds the arguments of a claim that gives the lock back.
-func (d *draft) leaving(c picket.Claim) {
-	d.text = append(d.text, c.ID...)
-	d.end()
-	if c.MinHold > 0 || c.Doubt {
-		d.number(millis(c.MinHold))
-		if c.Doubt {
-			d.text = append(d.text, " 1"...)
-		} else {
-			d.text = append(d.text, " 0"...)
-		}
-	}
-	d.end()
-}
-
 // Acquire makes one attempt. It returns a *picket.BusyError while another claim holds the key, is next in its queue, or it cools down; ErrRefused if the claim was undone;
 // ErrUnsupported for a claim with a weight; ErrInvalid for one without a key, an id of 26 letters and digits, or a TTL of at most 365 days.
 func (s *Store) Acquire(ctx context.Context, c picket.Claim) (picket.Grant, error) {
 	if err := grantable(c); err != nil {
 		return picket.Grant{}, err
 	}
-	d := draft{text: make([]byte, 0, draftSize)}
-	d.keys(s, c.Key)
-	d.asking(s, c)
-	e := d.entry("acquire", c.Key)
-	a, err := s.acquires.ask(ctx, e)
+	e := s.newEntry("acquire", c.Key)
+	about := e.subject
+	e.asking(s, c)
+	a, err := s.grants.ask(ctx, e)
 	if err != nil {
 		return picket.Grant{}, err
 	}
-	return a.grant(e.subject, c)
+	return a.grant(about, c)
 }
 
 // Transfer releases from and acquires to, both on the same key, in one act. With to.Queue false nobody can come between; else the queue decides who is next.
@@ -170,19 +85,18 @@ func (s *Store) Transfer(ctx context.Context, from, to picket.Claim) (picket.Gra
 	if from.Key != to.Key || from.ID == to.ID {
 		return picket.Grant{}, fmt.Errorf("%w: a transfer from a claim on %q to one on %q: want two claims on one key", picket.ErrInvalid, from.Key, to.Key)
 	}
-	d := draft{text: make([]byte, 0, draftSize)}
-	d.keys(s, to.Key)
-	d.leaving(from)
-	d.asking(s, to)
-	e := d.entry("transfer", to.Key)
-	a, err := s.transfers.ask(ctx, e)
+	e := s.newEntry("transfer", to.Key)
+	about := e.subject
+	e.leaving(from, markTransfer)
+	e.asking(s, to)
+	a, err := s.grants.ask(ctx, e)
 	if err != nil {
 		return picket.Grant{}, err
 	}
 	if a.word == "lost" {
 		return picket.Grant{}, a.lost(to)
 	}
-	return a.grant(e.subject, to)
+	return a.grant(about, to)
 }
 
 // Release ends the lease of c, or keeps the key until the MinHold of c is over, leaves the queue, and hands a free key to the first live waiter. With c.Doubt it also
@@ -194,10 +108,9 @@ func (s *Store) Release(ctx context.Context, c picket.Claim) error {
 	if outOfRange(c.MinHold) {
 		return fmt.Errorf("%w: min hold %s of the claim on %q is not between 0s and %s", picket.ErrInvalid, c.MinHold, c.Key, longest)
 	}
-	d := draft{text: make([]byte, 0, draftSize)}
-	d.keys(s, c.Key)
-	d.leaving(c)
-	e := d.entry("release", c.Key)
+	e := s.newEntry("release", c.Key)
+	about := e.subject
+	e.leaving(c, markLeaving)
 	a, err := s.releases.ask(ctx, e)
 	switch {
 	case err != nil:
@@ -207,5 +120,5 @@ func (s *Store) Release(ctx context.Context, c picket.Claim) error {
 	case a.word == "lost":
 		return a.lost(c)
 	}
-	return e.garbled(a)
+	return about.garbled(a)
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -13,43 +14,30 @@ const (
 	laneClaims  = 64                    // in one call: the server does nothing else meanwhile, for a fraction of a millisecond
 	laneBytes   = 64 << 10              // of one call, as names may be long
 	laneFlying  = 2                     // calls under way
+	laneYields  = 4                     // to callers that may want to leave together again
 	laneOverdue = 50 * time.Millisecond // a call that takes longer no longer counts as under way: a connection that is stuck must not stop the others
 )
 
-// lane is the way of one kind of claims to the server. While calls are under way, claims that arrive gather, and leave together in one call (DESIGN 4.2). A claim that
-// finds the lane free leaves alone and at once.
+// lane is the way of claims to the server. While calls are under way, claims that arrive gather, and leave together in one call (DESIGN 4.2). A claim that finds the lane
+// free leaves alone and at once.
 type lane struct {
 	store  *Store
-	script *script
 	carry  func(context.Context, request, []*entry) // sends them and gives each its outcome
 	limit  time.Duration                            // of one call
 	claims int                                      // in one call
 	flying int                                      // calls under way, not counting those overdue
 	most   int                                      // counting them
-	timers sync.Pool
 
 	mu      sync.Mutex
-	air     []time.Time // when the calls under way began
+	air     []*flight // under way
 	waiting []*entry
-	looks   bool // a look is due
+	alarm   time.Time // when timer fires; zero: not set
 	timer   *time.Timer
 }
 
-// entry is one claim's part of a call.
-type entry struct {
-	subject
-	words  []string // its keys and arguments
-	size   int      // of the words, in bytes
-	alone  [1]*entry
-	done   chan signal // nil if the claim travels on its caller's goroutine
-	sent   bool        // sent and gone are guarded by the lane's mu
-	gone   bool        // the caller has left
-	answer answer
-	err    error
-}
-
-// ask sends e and returns its answer. It returns soon after ctx ends, whatever the network does.
+// ask sends e and returns its answer. It returns soon after ctx ends, whatever the network does. The caller must not use e any more.
 func (l *lane) ask(ctx context.Context, e *entry) (answer, error) {
+	e.cut()
 	err := ctx.Err()
 	switch {
 	case err != nil:
@@ -59,63 +47,75 @@ func (l *lane) ask(ctx context.Context, e *entry) (answer, error) {
 	default:
 		err = l.travel(ctx, e)
 	}
-	if err != nil {
-		return answer{}, l.store.failed(ctx, e.subject, err)
+	about := e.subject
+	var a answer
+	if e.left == nil { // nobody else knows it
+		a = e.answer
+		if err == nil {
+			err = e.err
+		}
+		l.store.recycle(e)
 	}
-	return e.answer, e.answer.failure(e.subject)
+	if err != nil {
+		return answer{}, l.store.failed(ctx, about, err)
+	}
+	return a, a.failure(about)
 }
 
+// travel returns when the outcome is in e, or the error of a caller that has left.
 func (l *lane) travel(ctx context.Context, e *entry) error {
-	e.alone[0] = e
-	direct := l.store.obeys(ctx)
-	began, ok := l.board(e, direct)
+	ends := bound.EndsOf(ctx)
+	f := l.board(ctx, e, ends)
 	switch {
-	case !ok:
-		return l.await(ctx, e)
-	case direct:
-		call, stop := straight(ctx, l.limit)
-		l.fly(call, e.alone[:])
-		stop()
-		if next, began := l.land(began); next != nil {
-			l.launch(next, began)
+	case f == nil:
+		return l.await(ctx, ends, e)
+	case e.direct:
+		l.fly(f, e.args[:])
+		if next := l.land(f); next != nil {
+			l.launch(next)
 		}
-		return e.err
+		return nil
 	}
-	call := bound.Detached(ctx, untilDeadline(ctx, l.limit))
 	err := l.store.crew.run(func() {
-		l.fly(call, e.alone[:])
-		call.Stop()
-		l.goOn(began)
+		l.fly(f, e.args[:])
+		l.goOn(f)
 	})
 	if err != nil {
-		l.land(began)
+		if next := l.land(f); next != nil {
+			l.launch(next)
+		}
 		return err
 	}
-	return l.await(ctx, e)
+	return l.await(ctx, ends, e)
 }
 
-// board reports whether e may leave at once; else it waits for company.
-func (l *lane) board(e *entry, direct bool) (began time.Time, ok bool) {
+// board returns the flight of e if it may leave at once; else it waits for company.
+func (l *lane) board(ctx context.Context, e *entry, ends bound.Ends) *flight {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.free(now) {
-		l.air = append(l.air, now)
-		e.sent = true
-		if !direct {
-			e.done = make(chan signal, 1)
-		}
-		return now, true
+	e.until = ends.Deadline
+	if !l.free(now) {
+		l.waiting = append(l.waiting, e)
+		l.setAlarm(now, e.until)
+		return nil
 	}
-	e.done = make(chan signal, 1)
-	l.waiting = append(l.waiting, e)
-	if !l.looks {
-		l.look()
+	e.sent, e.direct, e.alone[0] = true, l.store.obeys(ends), e
+	f := newFlight(ctx, now, l.limit, e.alone[:])
+	if d, ok := ctx.Deadline(); ok && d.Before(f.until) {
+		f.until = d
 	}
-	return time.Time{}, false
+	l.begin(f)
+	return f
 }
 
-// free reports whether another call may begin. mu is held, as it is for look and take.
+// begin counts f as under way. mu is held.
+func (l *lane) begin(f *flight) {
+	l.air = append(l.air, f)
+	l.setAlarm(f.began, f.until)
+}
+
+// free reports whether another call may begin. mu is held, as it is for setAlarm and take.
 func (l *lane) free(now time.Time) bool {
 	if len(l.air) < l.flying {
 		return true
@@ -124,181 +124,184 @@ func (l *lane) free(now time.Time) bool {
 		return false
 	}
 	fresh := 0
-	for _, began := range l.air {
-		if now.Sub(began) < laneOverdue {
+	for _, f := range l.air {
+		if now.Sub(f.began) < laneOverdue {
 			fresh++
 		}
 	}
 	return fresh < l.flying
 }
 
-// look makes overdue run after a while.
-func (l *lane) look() {
-	l.looks = true
-	if l.timer == nil {
-		l.timer = time.AfterFunc(laneOverdue, l.overdue)
+// setAlarm sees to it that ring looks in time after calls that are overdue, and after what ends then. One timer serves all: a timer for each would cost more than the rest.
+func (l *lane) setAlarm(now, ends time.Time) {
+	at := now.Add(laneOverdue)
+	if !ends.IsZero() && ends.Before(at) {
+		at = ends
+	}
+	if !l.alarm.IsZero() && !at.Before(l.alarm) {
 		return
 	}
-	l.timer.Reset(laneOverdue)
+	l.alarm = at
+	if l.timer == nil {
+		l.timer = time.AfterFunc(at.Sub(now), l.ring)
+		return
+	}
+	l.timer.Reset(at.Sub(now))
 }
 
-// overdue sends those that wait if the calls that they wait for are stuck.
-func (l *lane) overdue() {
+// ring ends the calls and the waiting whose time is over, and sends those that wait if the calls that they wait for are stuck.
+func (l *lane) ring() {
 	now := time.Now()
 	l.mu.Lock()
-	l.looks = false
-	var es []*entry
-	if l.free(now) {
-		es = l.take()
+	l.alarm = time.Time{}
+	l.sweep(now, l.waiting)
+	for _, f := range l.air {
+		if !f.expire(now) {
+			l.setAlarm(now, f.until)
+		}
+		l.sweep(now, f.es)
 	}
-	if es != nil {
-		l.air = append(l.air, now)
-	}
-	if len(l.waiting) > 0 {
-		l.look()
+	var next *flight
+	if len(l.waiting) > 0 && l.free(now) {
+		next = l.take(now)
 	}
 	l.mu.Unlock()
-	if es != nil {
-		l.launch(es, now)
+	if next != nil {
+		l.launch(next)
 	}
 }
 
-// take removes from those that wait as many as may go in one call.
-func (l *lane) take() (es []*entry) {
+// sweep lets the callers of es leave whose time is over. mu is held.
+func (l *lane) sweep(now time.Time, es []*entry) {
+	for _, e := range es {
+		switch {
+		case e.direct || e.told.Load():
+		case e.until.IsZero() || e.until.After(now):
+			l.setAlarm(now, e.until)
+		case e.leave(e.late()):
+			e.done <- signal{}
+		}
+	}
+}
+
+// take makes a flight of those that wait, of as many as may go in one call.
+func (l *lane) take(now time.Time) *flight {
 	size, n := 0, 0
+	es := make([]*entry, 0, min(l.claims, len(l.waiting)))
 	for _, e := range l.waiting {
-		if len(es) == l.claims || len(es) > 0 && size+e.size > laneBytes {
+		if len(es) == l.claims || len(es) > 0 && size+len(e.text) > laneBytes {
 			break
 		}
 		n++
-		if e.gone {
+		if e.told.Load() { // its caller has left
 			continue
 		}
 		e.sent = true
-		size += e.size
-		if es == nil {
-			es = make([]*entry, 0, min(l.claims, len(l.waiting)))
-		}
+		size += len(e.text)
 		es = append(es, e)
 	}
-	clear(l.waiting[:n])
-	l.waiting = l.waiting[n:]
-	if len(l.waiting) == 0 {
-		l.waiting = nil
+	l.waiting = slices.Delete(l.waiting, 0, n)
+	if len(es) == 0 {
+		return nil
 	}
-	return es
+	f := newFlight(bound.None(), now, l.limit, es) // none of their contexts may end it
+	l.begin(f)
+	return f
 }
 
-// land ends a call that began then, and begins another if somebody waits.
-func (l *lane) land(began time.Time) (next []*entry, at time.Time) {
+// unload tells those of the flight, whom then nobody but their callers knows, and returns how many they are.
+func (l *lane) unload(f *flight) int {
+	l.mu.Lock()
+	es := f.es
+	f.es = nil
+	l.mu.Unlock()
+	for _, e := range es {
+		e.tell()
+	}
+	return len(es)
+}
+
+func (l *lane) waits() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting)
+}
+
+// land ends a call, and returns another one if somebody waits.
+func (l *lane) land(f *flight) (next *flight) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.Index(l.air, began); i >= 0 {
+	if i := slices.Index(l.air, f); i >= 0 {
 		l.air = slices.Delete(l.air, i, i+1)
 	}
 	if len(l.waiting) == 0 || !l.free(now) {
-		return nil, now
+		return nil
 	}
-	if next = l.take(); next != nil {
-		l.air = append(l.air, now)
-	}
-	return next, now
+	return l.take(now)
 }
 
-// launch begins a call for es on a goroutine of the crew's.
-func (l *lane) launch(es []*entry, began time.Time) {
+// launch begins a call on a goroutine of the crew's.
+func (l *lane) launch(f *flight) {
 	err := l.store.crew.run(func() {
-		l.flyOwn(es)
-		l.goOn(began)
+		l.fly(f, nil)
+		l.goOn(f)
 	})
-	for err != nil && es != nil { // closed: nobody flies any more
-		for _, e := range es {
+	for err != nil && f != nil { // closed: nobody flies any more
+		for _, e := range f.es {
 			e.err = err
-			e.done <- signal{}
 		}
-		es, began = l.land(began)
+		f = l.arrive(f)
 	}
 }
 
-// goOn flies for as long as somebody waits.
-func (l *lane) goOn(began time.Time) {
-	for {
-		var es []*entry
-		if es, began = l.land(began); es == nil {
-			return
-		}
-		l.flyOwn(es)
+// goOn tells those of a flight how it ended, and flies on for as long as somebody waits.
+func (l *lane) goOn(f *flight) {
+	var args []any
+	for f = l.arrive(f); f != nil; f = l.arrive(f) {
+		args = l.fly(f, args)
 	}
 }
 
-// flyOwn is fly for claims that travel together: none of their contexts may end the call.
-func (l *lane) flyOwn(es []*entry) {
-	call := bound.New(bound.None(), l.limit)
-	defer call.Stop()
-	l.fly(call, es)
+// arrive tells those of the flight and lands. Callers who travelled together will come back together: it gives them the time to, else the first of them would leave alone,
+// and the others would wait for it.
+func (l *lane) arrive(f *flight) (next *flight) {
+	n := l.unload(f)
+	for range laneYields {
+		if n <= 1 || l.waits() >= n {
+			break
+		}
+		runtime.Gosched()
+	}
+	return l.land(f)
 }
 
-// fly sends es in one call and tells those that wait.
-func (l *lane) fly(ctx context.Context, es []*entry) {
-	first := es[0]
-	r := request{subject: first.subject, script: l.script, keys: len(es) * len(suffixes), claims: len(es)}
-	r.args = make([]any, places, places+len(es)*len(first.words))
-	for _, e := range es {
-		for i := range suffixes {
-			r.args = append(r.args, &e.words[i])
-		}
-	}
-	for _, e := range es {
-		for i := len(suffixes); i < len(e.words); i++ {
-			r.args = append(r.args, &e.words[i])
-		}
-	}
-	l.carry(ctx, r, es)
-	for _, e := range es {
-		if e.done != nil {
-			e.done <- signal{}
-		}
-	}
+// fly makes the call. It uses args for its arguments, and returns them to be used again.
+func (l *lane) fly(f *flight, args []any) []any {
+	args = f.arguments(args)
+	l.carry(f, request{subject: f.es[0].subject, script: claimScript, keys: len(f.es) * len(suffixes), claims: len(f.es), args: args}, f.es)
+	return args
 }
 
-// await waits for the outcome of e until ctx ends.
-func (l *lane) await(ctx context.Context, e *entry) error {
-	var left error
-	if d, ok := ctx.Deadline(); ok && l.store.obeys(ctx) {
-		left = l.awaitUntil(e.done, d) // a timer of ours costs less than ctx.Done
-	} else {
-		select {
-		case <-e.done:
-		case <-ctx.Done():
-			left = ctx.Err()
-		}
+// await waits for the outcome of e until ctx ends. A bound of ctx is for the lane's timer.
+func (l *lane) await(ctx context.Context, ends bound.Ends, e *entry) error {
+	var why error
+	select {
+	case <-e.done:
+		return e.left
+	case <-ends.Parent:
+		why = ctx.Err()
+	case <-ends.Life:
+		why = context.Canceled
 	}
-	if left == nil {
-		return e.err
+	if !e.leave(why) {
+		<-e.done
+		return e.left
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.gone = true
 	if !e.sent {
-		return unsentError{left}
+		e.left = unsentError{why}
 	}
-	return left
-}
-
-func (l *lane) awaitUntil(done <-chan signal, d time.Time) error {
-	t, ok := l.timers.Get().(*time.Timer)
-	if ok {
-		t.Reset(time.Until(d))
-	} else {
-		t = time.NewTimer(time.Until(d))
-	}
-	defer l.timers.Put(t)
-	defer t.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-t.C:
-		return context.DeadlineExceeded
-	}
+	return e.left
 }

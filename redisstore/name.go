@@ -12,7 +12,12 @@ var (
 )
 
 // record is the Redis key of a name's record. Its first brace pair is the escaped name, so that all keys of a name hash to one slot and no name reaches into another's.
-func (s *Store) record(name string) string { return s.set.prefix + "{" + escaper.Replace(name) + "}" }
+func (s *Store) record(name string) string { return string(s.appendRecord(nil, name)) }
+
+// appendRecord appends the same.
+func (s *Store) appendRecord(to []byte, name string) []byte {
+	return append(append(append(append(to, s.set.prefix...), '{'), escaper.Replace(name)...), '}')
+}
 
 // keys appends the five keys of a name.
 func (s *Store) keys(to []string, name string) []string {

@@ -69,12 +69,11 @@ func autopipelined(b *testing.B, c *redis.Client) func(context.Context, string) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, l := range []*lane{&s.acquires, &s.releases} {
-		l.flying, l.most = 1024, 1024
-		l.carry = func(ctx context.Context, r request, es []*entry) {
-			raw, err := eval(ctx, pipe, r)
-			tell(es, raw, err)
-		}
+	l := s.grants
+	l.flying, l.most = 1024, 1024
+	l.carry = func(ctx context.Context, r request, es []*entry) {
+		raw, err := eval(ctx, pipe, r)
+		share(es, raw, err)
 	}
 	return lockingWith(s)
 }

@@ -45,7 +45,7 @@ func (s *Store) carryDurably(ctx context.Context, r request, es []*entry) {
 	conn := s.patient.Conn()
 	defer conn.Close() //nolint:errcheck // gives it back to the pool
 	raw, err := eval(ctx, conn, r)
-	tell(es, raw, err)
+	share(es, raw, err)
 	granted := slices.DeleteFunc(slices.Clone(es), func(e *entry) bool { return e.err != nil || e.answer.word != "granted" })
 	if len(granted) == 0 {
 		return
@@ -70,10 +70,12 @@ func undo(ctx context.Context, conn *redis.Conn, granted []*entry) error {
 	var keys []string
 	var args []any
 	for _, e := range granted {
-		keys = append(keys, e.words[:len(suffixes)]...)
-		args = append(args, e.words[len(e.words)-askingWords], "")
+		for _, key := range e.words[:len(suffixes)] {
+			keys = append(keys, string(key))
+		}
+		args = append(args, &e.words[e.n-askingWords], markPlain)
 	}
-	_, err := eval(ctx, conn, newRequest("release", "", releaseScript, keys, args...))
+	_, err := eval(ctx, conn, newRequest("release", "", claimScript, keys, args...))
 	return err
 }
 

@@ -88,12 +88,12 @@ func (p *player) do(words []string) string {
 		time.Sleep(d) // virtual, or a real server's clock must go on
 		return ""
 	case "acquire":
-		return p.eval(acquireScript, p.keys, claimArgs(args))
+		return p.eval(claimScript, p.keys, claimArgs(args))
 	case "release":
-		return p.eval(releaseScript, p.keys, leaveArgs(args))
+		return p.eval(claimScript, p.keys, leaveArgs(args, markLeaving))
 	case "transfer":
 		from, to, _ := strings.Cut(strings.Join(args, " "), " to ")
-		return p.eval(transferScript, p.keys, append(leaveArgs(strings.Fields(from)), claimArgs(strings.Fields(to))...))
+		return p.eval(claimScript, p.keys, append(leaveArgs(strings.Fields(from), markTransfer), claimArgs(strings.Fields(to))...))
 	case "renew":
 		return p.eval(renewScript, p.keys[:1], []any{id(args[0]), option(args, "ttl", "30000")})
 	case "break":
@@ -144,11 +144,11 @@ func millisOption(args []string, name, or string) int64 {
 	return n
 }
 
-func leaveArgs(args []string) []any {
-	if len(args) == 1 {
-		return []any{id(args[0]), ""}
+func leaveArgs(args []string, mark string) []any {
+	if len(args) == 1 && mark == markLeaving {
+		return []any{id(args[0]), markPlain}
 	}
-	return []any{id(args[0]), fmt.Sprintf("%s %d", option(args, "minhold", "0"), flag(args, "doubt"))}
+	return []any{id(args[0]), mark, fmt.Sprintf("%s %d", option(args, "minhold", "0"), flag(args, "doubt"))}
 }
 
 // token turns T2 into the second token that was seen.

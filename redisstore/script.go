@@ -15,20 +15,14 @@ var (
 	preludeLua string
 	//go:embed scripts/queue.lua
 	queueLua string
-	//go:embed scripts/acquire_free.lua
-	acquireFreeLua string
-	//go:embed scripts/acquire.lua
-	acquireLua string
-	//go:embed scripts/release_held.lua
-	releaseHeldLua string
-	//go:embed scripts/release.lua
-	releaseLua string
+	//go:embed scripts/claim_simple.lua
+	claimSimpleLua string
+	//go:embed scripts/claim.lua
+	claimLua string
 	//go:embed scripts/renew_held.lua
 	renewHeldLua string
 	//go:embed scripts/renew.lua
 	renewLua string
-	//go:embed scripts/transfer.lua
-	transferLua string
 	//go:embed scripts/break.lua
 	breakLua string
 	//go:embed scripts/reissue.lua
@@ -52,17 +46,15 @@ func newScript(parts ...string) *script {
 	return &s
 }
 
-// unanswered is what the three in demand have in front of the rest, when nothing was answered yet.
+// unanswered is what the two in demand have in front of the rest, when nothing was answered yet.
 const unanswered = "local answers, began = {}, nil\n"
 
 var (
-	acquireScript  = newScript(acquireFreeLua, preludeLua, queueLua, acquireLua)
-	releaseScript  = newScript(releaseHeldLua, preludeLua, queueLua, releaseLua)
-	transferScript = newScript(unanswered, preludeLua, queueLua, transferLua)
-	inspectScript  = newScript(unanswered, preludeLua, queueLua, inspectLua)
-	renewScript    = newScript(renewHeldLua, preludeLua, renewLua)
-	breakScript    = newScript(unanswered, preludeLua, breakLua)
-	reissueScript  = newScript(unanswered, preludeLua, reissueLua)
+	claimScript   = newScript(claimSimpleLua, preludeLua, queueLua, claimLua)
+	inspectScript = newScript(unanswered, preludeLua, queueLua, inspectLua)
+	renewScript   = newScript(renewHeldLua, preludeLua, renewLua)
+	breakScript   = newScript(unanswered, preludeLua, breakLua)
+	reissueScript = newScript(unanswered, preludeLua, reissueLua)
 )
 
 // once is a command that go-redis sends at most once. By default it repeats what had no answer: an INCR whose reply was lost twice counts three.

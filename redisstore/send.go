@@ -60,7 +60,7 @@ func (s *Store) sendFor(ctx context.Context, limit time.Duration, f func(context
 	if err := ctx.Err(); err != nil {
 		return nil, unsentError{err}
 	}
-	if s.obeys(ctx) {
+	if s.obeys(bound.EndsOf(ctx)) {
 		if s.crew.over.Load() {
 			return nil, errClosed
 		}
@@ -97,8 +97,8 @@ func (s *Store) sendFor(ctx context.Context, limit time.Duration, f func(context
 	}
 }
 
-// obeys reports whether a call on the caller's own goroutine is sure to end when ctx does.
-func (s *Store) obeys(ctx context.Context) bool { return s.single != nil && bound.OnlyDeadline(ctx) }
+// obeys reports whether a call on the caller's own goroutine is sure to end when its ctx does. A Locker's life may end before it, but no later than a call.
+func (s *Store) obeys(ends bound.Ends) bool { return s.single != nil && ends.Parent == nil }
 
 // straight is the context for a call on the caller's goroutine: the socket has its timeout, but dialling and the pool do not.
 func straight(ctx context.Context, limit time.Duration) (context.Context, func()) {

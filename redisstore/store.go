@@ -28,7 +28,10 @@ type Store struct {
 	listen   listener
 	origin   origin
 
-	acquires, releases, transfers lane
+	entries  entryPool
+	lanes    [2]lane
+	grants   *lane // of claims that want a lock
+	releases *lane // the same one, unless a grant has to wait for replicas
 }
 
 var _ interface {
@@ -91,33 +94,33 @@ func (s *Store) adopt(client redis.UniversalClient) error {
 	}
 	s.slots = make(chan signal, size)
 	s.renewing = make(chan signal, max(1, min(renewFlying, size/2)))
-	s.open(&s.acquires, acquireScript, size)
-	s.open(&s.releases, releaseScript, size)
-	s.open(&s.transfers, transferScript, size)
+	s.releases = s.open(&s.lanes[0], size)
+	s.grants = s.releases
 	if s.durable() {
-		s.acquires.carry, s.acquires.limit = s.carryDurably, s.patience()
-		s.transfers.carry, s.transfers.limit = s.carryDurably, s.patience()
+		s.grants = s.open(&s.lanes[1], size)
+		s.grants.carry, s.grants.limit = s.carryDurably, s.patience()
 	}
 	return nil
 }
 
 // open makes a lane of at most size calls.
-func (s *Store) open(l *lane, sc *script, size int) {
-	l.store, l.script, l.carry, l.limit, l.most = s, sc, s.carry, callBound, size
+func (s *Store) open(l *lane, size int) *lane {
+	l.store, l.carry, l.limit, l.most = s, s.carry, callBound, size
 	l.claims, l.flying = laneClaims, min(laneFlying, size)
 	if s.set.apart {
 		l.claims, l.flying = 1, size
 	}
+	return l
 }
 
 // carry sends what es ask for in one call and gives each its outcome.
 func (s *Store) carry(ctx context.Context, r request, es []*entry) {
 	raw, err := eval(ctx, s.client, r)
-	tell(es, raw, err)
+	share(es, raw, err)
 }
 
-// tell gives each of es its answer, or the error of the whole call.
-func tell(es []*entry, raw []any, err error) {
+// share gives each of es its answer, or the error of the whole call.
+func share(es []*entry, raw []any, err error) {
 	for i, e := range es {
 		switch {
 		case err != nil:

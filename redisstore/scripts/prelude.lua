@@ -142,12 +142,12 @@ local function wrongKey(first, count)
   return ''
 end
 
--- each runs f(first key, first argument) for the claims without an answer, and gives every claim its own answer: one claim's foreign key costs its neighbours nothing.
+-- each runs f(first key, first argument, which) for the claims without an answer, and gives every claim its own answer: one claim's foreign key costs its neighbours nothing.
 local function each(keys, args, f)
   for i = 1, #KEYS / keys do
     if not answers[i] then
       local first = (i - 1) * keys + 1
-      local ok, answer = pcall(f, first, (i - 1) * args)
+      local ok, answer = pcall(f, first, (i - 1) * args, i)
       if not ok then
         local text = type(answer) == 'table' and answer.err or tostring(answer)
         text = string.match(text, '%u%u+ .*') or text

@@ -212,7 +212,8 @@ local function claim(at)
 end
 
 local function leaving(at)
-  local minHold, doubt = string.match(ARGV[at + 2], '^(%d+) ([01])$')
+  if ARGV[at + 2] == '-' then return ARGV[at + 1], 0, false end
+  local minHold, doubt = string.match(ARGV[at + 3], '^(%d+) ([01])$')
   return ARGV[at + 1], tonumber(minHold or 0), doubt == '1'
 end
 

@@ -1,4 +1,4 @@
--- Stands before renew and all that it needs, as acquire_free does before acquire: a lease that is set back to the TTL it has. With max equal to the TTL there is nothing to
+-- Stands before renew and all that it needs, as claim_simple does before claim: a lease that is set back to the TTL it has. With max equal to the TTL there is nothing to
 -- lengthen beyond it, and nothing longer that could be right. The answer is 1.
 
 local answers, began = {}, nil
