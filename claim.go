@@ -19,8 +19,9 @@ const (
 // pending is a claim that is not a lease yet, and what the store may know of it.
 type pending struct {
 	claim  Claim
-	doubt  bool // an attempt had no clear answer; sticky until the claim's end (DESIGN 3.1)
-	queued bool // the store may have a place for it
+	doubt  bool  // an attempt had no clear answer; sticky until the claim's end (DESIGN 3.1)
+	queued bool  // the store may have a place for it
+	said   error // why the store could not grant it, the last time that it said so
 }
 
 func (l *Locker) newPending(key string, queue bool) *pending {
@@ -60,8 +61,7 @@ func (l *Locker) ask(ctx context.Context, p *pending, limit time.Duration) (*Lea
 // answer is what an answer to a request for p, sent at t0, makes of it.
 func (l *Locker) answer(ctx context.Context, p *pending, t0 lease.Instant, grant Grant, err error) (*Lease, error) {
 	if err != nil {
-		p.note(err)
-		return nil, err
+		return nil, p.note(err)
 	}
 	le := newLease(l, p, grant, t0)
 	switch {
@@ -77,15 +77,30 @@ func (l *Locker) answer(ctx context.Context, p *pending, t0 lease.Instant, grant
 	return le, nil
 }
 
-// note remembers what err says of the claim at the store.
-func (p *pending) note(err error) {
+// note remembers what err says of the claim at the store. It returns err, or if that only says that the time of an attempt was over, what the store said before.
+func (p *pending) note(err error) error {
+	busy := errors.Is(err, ErrBusy)
 	switch {
 	case definite(err), unsent(err):
-	case errors.Is(err, ErrBusy):
+	case busy:
 		p.queued = p.claim.Queue
 	default:
 		p.doubt = true
 	}
+	switch {
+	case busy, definite(err):
+		p.said = nil
+	case !outOfTime(err):
+		p.said = err
+	case p.said != nil:
+		return p.said
+	}
+	return err
+}
+
+// outOfTime reports whether err only says that an attempt was given up.
+func outOfTime(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // burn ends a granted claim that nobody will hold, and waits for it a little: the next claim on the key would be busy because of it.
@@ -195,5 +210,9 @@ func (l *Locker) unavailable(ctx context.Context, key string, silent time.Durati
 	if err == nil && ctx.Err() != nil {
 		return ended(ctx, text)
 	}
-	return silence(ctx, text+": store is unavailable: no answer for "+silent.Round(time.Millisecond).String(), ErrUnavailable, err)
+	missing := "answer"
+	if err != nil && !outOfTime(err) {
+		missing = "grant"
+	}
+	return silence(ctx, text+": store is unavailable: no "+missing+" for "+silent.Round(time.Millisecond).String(), ErrUnavailable, err)
 }

@@ -18,7 +18,8 @@
 // Operations combine: those that come while calls are under way leave together, up to 64 in one call, each with its own answer. One that finds nothing under way is sent
 // alone and at once. WithoutCombining turns that off.
 //
-// The store bounds its calls with the client's WithTimeout, which drops hooks: what AddHook has added to the client does not see them.
+// What AddHook has added to the client, such as tracing, sees the store's calls if the client's ContextTimeoutEnabled is set; with WithReplicas and WithAOF its ReadTimeout
+// and WriteTimeout must also be a second more than those wait. Otherwise the store bounds its calls with the client's WithTimeout, which drops hooks.
 //
 // # What it rests on
 //

@@ -23,6 +23,9 @@ type word []byte
 // MarshalBinary is what go-redis sends.
 func (w *word) MarshalBinary() ([]byte, error) { return *w, nil }
 
+// String is what a tracer prints.
+func (w *word) String() string { return string(*w) }
+
 // entry is one claim's part of a call. Entries are used again, so that a lock costs no garbage, except those that their callers have left: a call may still hold them.
 type entry struct {
 	subject

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,10 +112,25 @@ var verdicts = []verdict{
 	{begins: "unknown command", sentinel: picket.ErrRefused, advice: "the server lacks a command: Redis 7.0 or Valkey 7.2 is needed, WithAOF needs Redis 7.2"},
 	{begins: "Unknown Redis command called from", sentinel: picket.ErrRefused, advice: "the server lacks a command: Redis 7.0 or Valkey 7.2 is needed"},
 	{begins: "NOPROTO", sentinel: picket.ErrRefused, advice: "the server does not speak the client's protocol: Redis 7.0 or Valkey 7.2 is needed"},
+	{begins: "DB index is out of range", sentinel: picket.ErrRefused, advice: "the server has no database of that number: check DB of the client"},
+	{begins: "SELECT is not allowed in cluster mode", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
 	{begins: "MOVED", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
 	{begins: "ASK", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
 	{begins: "CROSSSLOT", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
 }
+
+// sentinelVerdicts come first for what Sentinels answer, which have users of their own.
+var sentinelVerdicts = []verdict{
+	{begins: "Protocol error: unauthenticated", sentinel: picket.ErrRefused, advice: "Sentinel wants a password: set SentinelUsername and SentinelPassword of the client"},
+	{begins: "NOAUTH", sentinel: picket.ErrRefused, advice: "Sentinel wants a password: set SentinelUsername and SentinelPassword of the client"},
+	{begins: "WRONGPASS", sentinel: picket.ErrRefused, advice: "the user name or password for Sentinel is wrong: check SentinelUsername and SentinelPassword of the client"},
+	{begins: "invalid password", sentinel: picket.ErrRefused, advice: "the password for Sentinel is wrong: check SentinelPassword of the client"},
+	{begins: "unknown command", sentinel: picket.ErrRefused, advice: "a server answers that is no Sentinel: check SentinelAddrs of the client"},
+	{begins: "NOPERM", sentinel: picket.ErrRefused, advice: "Sentinel's user lacks a permission: it needs &* +@connection +subscribe +sentinel"},
+}
+
+// noSentinel is how go-redis begins when no Sentinel named the master.
+const noSentinel = "redis: all sentinels specified in configuration are unreachable"
 
 // refusal is the error for an error reply; key is the Redis key that it is about, if that is known.
 func refusal(about subject, text, key string, left error) error {
@@ -141,14 +157,20 @@ func refusal(about subject, text, key string, left error) error {
 		e.advice = fmt.Sprintf("the last token, in the Redis key %q, leaves no room for another below 2^53: lower the mark at the resource, then delete that key", rest)
 		return e
 	}
-	for _, v := range verdicts {
-		if strings.HasPrefix(plain, v.begins) {
-			e.sentinel, e.advice, e.unsent = v.sentinel, v.advice, !v.doubt
-			return e
-		}
+	if !e.judge(verdicts) {
+		e.sentinel, e.advice, e.unsent = picket.ErrUnavailable, "the server answered with an error", false
 	}
-	e.sentinel, e.advice, e.unsent = picket.ErrUnavailable, "the server answered with an error", false
 	return e
+}
+
+// judge reports whether one of all knows the reply.
+func (e *serverError) judge(all []verdict) bool {
+	plain := strings.TrimPrefix(e.cause.Error(), "ERR ")
+	i := slices.IndexFunc(all, func(v verdict) bool { return strings.HasPrefix(plain, v.begins) })
+	if i >= 0 {
+		e.sentinel, e.advice, e.unsent = all[i].sentinel, all[i].advice, !all[i].doubt
+	}
+	return i >= 0
 }
 
 // failed is the error for what go-redis returned instead of an answer.
@@ -159,20 +181,51 @@ func (s *Store) failed(ctx context.Context, about subject, err error) error {
 	if _, ok := errors.AsType[unsentError](err); ok {
 		return err
 	}
+	if _, ok := errors.AsType[*ReplicasError](err); ok {
+		return err
+	}
 	left := ctx.Err()
 	if d, ok := ctx.Deadline(); left == nil && ok && !time.Now().Before(d) {
 		left = context.DeadlineExceeded // the socket's deadline was ctx's, and came a moment earlier
 	}
-	if _, ok := errors.AsType[redis.Error](err); ok && !errors.Is(err, redis.Nil) {
-		return refusal(about, err.Error(), "", left)
+	if strings.HasPrefix(err.Error(), noSentinel) {
+		return masterless(about, err, left)
+	}
+	if reply, ok := errors.AsType[redis.Error](err); ok && reply != redis.Nil { //nolint:errorlint // what go-redis says around it is of no use
+		return refusal(about, reply.Error(), "", left)
 	}
 	e := &serverError{subject: about, sentinel: picket.ErrUnavailable, advice: "no answer from the server", cause: err, left: left, unsent: neverSent(err)}
 	if e.unsent {
 		e.advice = "no connection to the server"
 	}
+	if advice := handshake(err); advice != "" {
+		e.advice, e.unsent = advice, true
+	}
 	if errors.Is(err, redis.ErrClosed) {
 		e.sentinel, e.advice = picket.ErrRefused, "the client was closed"
 	}
+	return e
+}
+
+// masterless is the error when no Sentinel named the master. One that refuses counts for all: they are set up alike, and those that are silent now may be so for long.
+func masterless(about subject, err, left error) error {
+	e := &serverError{subject: about, sentinel: picket.ErrUnavailable, advice: "no connection to a Sentinel", cause: err, left: left, unsent: true}
+	if advice := handshake(err); advice != "" {
+		e.advice = advice
+	}
+	reply, ok := errors.AsType[redis.Error](err)
+	switch {
+	case !ok:
+		return e
+	case reply == redis.Nil: //nolint:errorlint // as above
+		e.advice = "Sentinel knows no master of that name: check MasterName of the client"
+		return e
+	}
+	e.cause = errors.New(reply.Error())
+	if !e.judge(sentinelVerdicts) && !e.judge(verdicts) {
+		e.advice = "Sentinel answered with an error"
+	}
+	e.unsent = true // to the server
 	return e
 }
 
@@ -182,5 +235,5 @@ func neverSent(err error) bool {
 		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial" || strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable")
+	return ok && op.Op == "dial"
 }

@@ -46,6 +46,8 @@ var serverErrors = []struct {
 	{"ERR unknown command 'evalsha', with args beginning with: ", picket.ErrRefused, "Redis 7.0", false},
 	{"ERR Protocol error: unauthenticated multibulk length", picket.ErrRefused, "wants a password", false},
 	{"DENIED Redis is running in protected mode", picket.ErrRefused, "protected mode", false},
+	{"ERR DB index is out of range", picket.ErrRefused, "check DB", false},
+	{"ERR SELECT is not allowed in cluster mode", picket.ErrUnsupported, "Cluster", false},
 	{"ERR Protocol error: invalid multibulk length", picket.ErrUnavailable, "answered with an error", true},
 }
 

@@ -55,14 +55,16 @@ func (s *settings) wait(option string, n int, timeout time.Duration) durability 
 	return durability{n, timeout}
 }
 
-// WithReplicas makes a grant count only when n replicas have acknowledged it within timeout (WAIT); else it is undone and the error is a *ReplicasError. Default: none.
+// WithReplicas makes a grant count only when n replicas have acknowledged it within timeout (WAIT); else the error is a *ReplicasError. Default: none. A Locker asks again
+// as after any error, and gives the grant back at last; an attempt of its own, and so the waiting, lasts half the TTL or a second at most.
+//
 // It narrows the window in which a failover forgets a lock and does not close it: Sentinel may promote a replica that was not among the n.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return func(s *settings) { s.replicas = s.wait("WithReplicas", n, timeout) }
 }
 
 // WithAOF makes a grant count only when the server, and n replicas beside it, have written it to their append-only files within timeout (WAITAOF, Redis 7.2 or later);
-// else it is undone and the error is a *ReplicasError. n may be 0. Default: none.
+// else as with WithReplicas. n may be 0. Default: none.
 func WithAOF(n int, timeout time.Duration) Option {
 	return func(s *settings) {
 		s.aof = s.wait("WithAOF", n+1, timeout)

@@ -87,7 +87,7 @@ func (v *renewal) ask(ctx context.Context, which []int) (request, []answer, erro
 	keys, args := make([]string, len(which)), make([]any, 0, 2*len(which))
 	for n, i := range which {
 		keys[n] = v.store.record(v.claims[i].Key)
-		args = append(args, &v.claims[i].ID, millis(v.claims[i].TTL))
+		args = append(args, v.claims[i].ID, millis(v.claims[i].TTL))
 	}
 	r := newRequest("renew", "", renewScript, keys, args...)
 	r.claims = len(which)

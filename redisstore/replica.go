@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"github.com/picket-go/picket"
 )
 
-// ReplicasError says that a grant was undone, or a renewal not secured, because too few servers acknowledged it in time. It is an ErrUnavailable: a later attempt may find
-// the replicas back.
+// ReplicasError says that a grant does not count, or a renewal is not secured, because too few servers acknowledged it in time. It is an ErrUnavailable: a later attempt may
+// find the replicas back. The claim is in doubt: its record may be there until it is released or its TTL ends. A Locker asks again, and releases it when it gives up.
 type ReplicasError struct {
 	Key       string // "" for a batch of renewals
 	Got, Want int
@@ -28,14 +29,11 @@ func (e *ReplicasError) Error() string {
 	if e.Key == "" {
 		return fmt.Sprintf("redisstore: only %d of %d %s a renewal in time", e.Got, e.Want, what)
 	}
-	return fmt.Sprintf("redisstore: acquire %q: only %d of %d %s the grant in time, it was undone", e.Key, e.Got, e.Want, what)
+	return fmt.Sprintf("redisstore: acquire %q: only %d of %d %s the grant in time, it does not count", e.Key, e.Got, e.Want, what)
 }
 
 // Is reports whether target is picket.ErrUnavailable.
 func (e *ReplicasError) Is(target error) bool { return target == picket.ErrUnavailable }
-
-// Unsent is true: the grant was undone before this was returned.
-func (e *ReplicasError) Unsent() bool { return true }
 
 // durable reports whether a grant counts only when others have it.
 func (s *Store) durable() bool { return s.set.replicas.count > 0 || s.set.local > 0 }
@@ -54,18 +52,28 @@ func (s *Store) carryDurably(ctx context.Context, r request, es []*entry) {
 	if short == nil && err == nil {
 		return
 	}
-	if undoErr := undo(ctx, conn, granted); err == nil {
-		err = undoErr
-	}
+	refused := err != nil && definite(s.failed(ctx, granted[0].subject, err))
+	undone := refused && undo(ctx, conn, granted) == nil
 	for _, e := range granted {
-		e.answer, e.err = answer{}, err
-		if err == nil {
+		e.answer = answer{}
+		if short != nil {
 			e.err = &ReplicasError{Key: e.name, Got: short.Got, Want: short.Want, AOF: short.AOF}
+			continue
+		}
+		e.err = s.failed(ctx, e.subject, err)
+		if failure, ok := errors.AsType[*serverError](e.err); ok {
+			failure.unsent = undone // whatever became of WAIT
 		}
 	}
 }
 
-// undo releases what was granted. Without tombstones: the answer ends all doubt, and the claims may be sent again.
+// definite reports whether the server will not wait for replicas, however often it is asked: it lacks the command, or the user the permission.
+func definite(err error) bool {
+	return errors.Is(err, picket.ErrRefused) || errors.Is(err, picket.ErrUnsupported)
+}
+
+// undo releases what was granted. It is for servers that never wait: no grant of theirs counts, so none can be taken away. When replicas are missing nothing is undone here: a
+// caller that has left may have sent the same claim again, and an undo that comes after that grant would take it away unseen. Whoever gives the claim up undoes it then.
 func undo(ctx context.Context, conn *redis.Conn, granted []*entry) error {
 	var keys []string
 	var args []any
@@ -84,10 +92,10 @@ func (s *Store) patience() time.Duration {
 	return callBound + s.set.replicas.timeout + s.set.aof.timeout
 }
 
-// wait asks how many servers have what conn has written.
+// wait asks how many servers have what conn has written. It answers before ctx ends: a call that is cut off does not tell what was missing.
 func (s *Store) wait(ctx context.Context, conn *redis.Conn) (*ReplicasError, error) {
 	if d := s.set.replicas; d.count > 0 {
-		got, err := count(ctx, conn, "wait", d.count, d.timeout.Milliseconds())
+		got, err := count(ctx, conn, "wait", d.count, within(ctx, d.timeout))
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +104,7 @@ func (s *Store) wait(ctx context.Context, conn *redis.Conn) (*ReplicasError, err
 		}
 	}
 	if d := s.set.aof; s.set.local > 0 {
-		got, err := count(ctx, conn, "waitaof", s.set.local, d.count, d.timeout.Milliseconds())
+		got, err := count(ctx, conn, "waitaof", s.set.local, d.count, within(ctx, d.timeout))
 		if err != nil {
 			return nil, err
 		}
@@ -105,6 +113,15 @@ func (s *Store) wait(ctx context.Context, conn *redis.Conn) (*ReplicasError, err
 		}
 	}
 	return nil, nil
+}
+
+// within is the timeout of a command that waits, in milliseconds. It leaves an eighth of what ctx has left to the way back; 0 would be for ever.
+func within(ctx context.Context, timeout time.Duration) int64 {
+	if d, ok := ctx.Deadline(); ok {
+		left := time.Until(d)
+		timeout = min(timeout, left-left/8)
+	}
+	return max(timeout.Milliseconds(), 1)
 }
 
 // count sends a command that waits, and answers one number or several. It is not repeated: on another connection it would speak of other writes.

@@ -1,7 +1,10 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,7 +14,7 @@ import (
 	"github.com/picket-go/picket/redisstore"
 )
 
-// TestAGrantThatReplicasDoNotHaveIsUndone covers D1: no key, no renewal, a typed error, and WAIT on the grant's own connection.
+// TestAGrantThatReplicasDoNotHaveIsUndone covers D1: no key, no renewal, a typed error that Lockers hand on, and WAIT on the grant's own connection.
 func TestAGrantThatReplicasDoNotHaveIsUndone(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
@@ -23,16 +26,33 @@ func TestAGrantThatReplicasDoNotHaveIsUndone(t *testing.T) {
 	lease := acquired(t, l, "held")
 
 	replica.Stop()
-	_, err := s.Acquire(t.Context(), claim("k"))
-	short, ok := errors.AsType[*redisstore.ReplicasError](err)
-	if !ok || short.Got != 0 || short.Want != 1 || !errors.Is(err, picket.ErrUnavailable) {
-		t.Errorf("Acquire = %v, want a *ReplicasError with 0 of 1", err)
+	c1 := claim("k")
+	_, err := s.Acquire(t.Context(), c1)
+	wantReplicasError(t, err, "k")
+	if u, ok := errors.AsType[interface {
+		error
+		Unsent() bool
+	}](err); ok && u.Unsent() {
+		t.Errorf("Acquire = %v without doubt, but its record may be there", err)
 	}
-	if n := c.Exists(t.Context(), "lock:{k}", "lock:{k}:gone").Val(); n != 0 {
-		t.Error("the grant was not undone")
+	if c.Exists(t.Context(), "lock:{k}").Val() == 0 { // another call of the same claim may have been granted meanwhile
+		t.Error("the call has undone its claim")
 	}
-	if _, err = l.TryAcquire(t.Context(), "k"); !errors.Is(err, picket.ErrUnavailable) {
-		t.Errorf("TryAcquire = %v, want ErrUnavailable", err)
+	c1.Doubt = true
+	if err := s.Release(t.Context(), c1); err != nil {
+		t.Errorf("Release = %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond) // the last attempt ends by its deadline
+	defer cancel()
+	_, err = l.TryAcquire(ctx, "k1")
+	wantReplicasError(t, err, "k1")
+	ctx, cancel = context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	_, err = l.Acquire(ctx, "k2")
+	wantReplicasError(t, err, "k2")
+	undone := func() bool { return c.Exists(t.Context(), "lock:{k}", "lock:{k1}", "lock:{k2}").Val() == 0 }
+	if !eventually(2*time.Second, undone) {
+		t.Error("a grant was not undone")
 	}
 	select { // a renewal is only reported
 	case e := <-reports:
@@ -52,17 +72,63 @@ func TestAGrantThatReplicasDoNotHaveIsUndone(t *testing.T) {
 	}) {
 		t.Error("no grant after the replica came back")
 	}
+	_ = lease.Release(t.Context())
 }
 
-// TestOneWaitIsForAllGrantsOfACall, and what it does not secure is undone for each of them.
+// wantReplicasError wants an error that says, in its tree and in its text, that the one replica has not acknowledged key.
+func wantReplicasError(t *testing.T, err error, key string) {
+	t.Helper()
+	short, ok := errors.AsType[*redisstore.ReplicasError](err)
+	if !ok || short.Key != key || short.Got != 0 || short.Want != 1 || !errors.Is(err, picket.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "only 0 of 1 replicas") || strings.Contains(err.Error(), "no answer") {
+		t.Errorf("%v, want ErrUnavailable and a *ReplicasError for %q with 0 of 1", err, key)
+	}
+}
+
+// TestAWaitForReplicasThatIsLongerThanAnAttemptStillTellsWhatIsMissing: WAIT answers before the attempt is cut off.
+func TestAWaitForReplicasThatIsLongerThanAnAttemptStillTellsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	l := locker(t, store(t, client(t, redistest.Start(t)), redisstore.WithReplicas(1, time.Minute)))
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	_, err := l.TryAcquire(ctx, "k")
+	wantReplicasError(t, err, "k")
+}
+
+// TestAReleaseIsNoLossWhenReplicasDoNotHaveTheNextGrant: the key was handed to a waiter of the same Locker, which cannot use it yet.
+func TestAReleaseIsNoLossWhenReplicasDoNotHaveTheNextGrant(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.Start(t, redistest.ReplicaOf(master))
+	s := store(t, client(t, master), redisstore.WithReplicas(1, 100*time.Millisecond))
+	l := locker(t, s)
+	lease := acquired(t, l, "k")
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { _ = acquired(t, l, "k").Release(context.WithoutCancel(t.Context())) })
+	if !eventually(5*time.Second, func() bool {
+		st, err := s.Inspect(t.Context(), "k")
+		return err == nil && st.Waiters == 1
+	}) {
+		t.Fatal("nobody waits")
+	}
+	replica.Stop()
+	defer replica.Cont()
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
+	}
+}
+
+// TestOneWaitIsForAllGrantsOfACall, and what it does not secure counts for none of them.
 func TestOneWaitIsForAllGrantsOfACall(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
 	replica := redistest.Start(t, redistest.ReplicaOf(master))
 	c := client(t, master)
 	s := store(t, c, redisstore.WithReplicas(1, 500*time.Millisecond))
+	first := claim("k0")
 	busy := func() bool { // for one of those that follow
-		_, err := s.Acquire(t.Context(), claim("k0"))
+		_, err := s.Acquire(t.Context(), first)
 		return err == nil
 	}
 	if !eventually(5*time.Second, busy) {
@@ -84,9 +150,6 @@ func TestOneWaitIsForAllGrantsOfACall(t *testing.T) {
 		if short, ok := errors.AsType[*redisstore.ReplicasError](err); !ok || short.Key != key {
 			t.Errorf("Acquire(%q) = %v, want its *ReplicasError", key, err)
 		}
-	}
-	if keys := c.Keys(t.Context(), "lock:{*}").Val(); len(keys) > 0 {
-		t.Errorf("grants are left: %v", keys)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -33,17 +34,13 @@ var (
 
 // script is a Lua script and the hash by which Redis knows it. It has no shebang line: with one, Redis would refuse a release when memory is short.
 type script struct {
-	text, sha string
+	text, sha any // strings: as arguments they would be an allocation each time
 }
 
 func newScript(parts ...string) *script {
-	var s script
-	for _, p := range parts {
-		s.text += p
-	}
-	sum := sha1.Sum([]byte(s.text)) //nolint:gosec // as above
-	s.sha = hex.EncodeToString(sum[:])
-	return &s
+	text := strings.Join(parts, "")
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
 // unanswered is what the two in demand have in front of the rest, when nothing was answered yet.
@@ -73,9 +70,9 @@ const places = 3
 
 // eval runs r's script once. Only NOSCRIPT is followed by a second command, as it says that nothing was done.
 func eval(ctx context.Context, p processor, r request) ([]any, error) {
-	cmd, err := process(ctx, p, r, &evalsha, &r.script.sha)
+	cmd, err := process(ctx, p, r, "evalsha", r.script.sha)
 	if errors.Is(err, redis.ErrNoScript) || redis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd, err = process(ctx, p, r, &evalText, &r.script.text)
+		cmd, err = process(ctx, p, r, "eval", r.script.text)
 	}
 	if err != nil {
 		return nil, err
@@ -83,10 +80,7 @@ func eval(ctx context.Context, p processor, r request) ([]any, error) {
 	return cmd.Slice()
 }
 
-var evalsha, evalText = "evalsha", "eval"
-
-// process takes pointers: a string in an any is an allocation, a pointer is not.
-func process(ctx context.Context, p processor, r request, name, which *string) (*redis.Cmd, error) {
+func process(ctx context.Context, p processor, r request, name, which any) (*redis.Cmd, error) {
 	r.args[0], r.args[1], r.args[2] = name, which, r.keys
 	cmd := redis.NewCmd(ctx, r.args...)
 	cmd.SetFirstKeyPos(places)

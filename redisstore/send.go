@@ -25,7 +25,7 @@ type request struct {
 func newRequest(op, name string, sc *script, keys []string, args ...any) request {
 	r := request{subject: subject{op, name}, script: sc, keys: len(keys), claims: 1, args: make([]any, places, places+len(keys)+len(args))}
 	for i := range keys {
-		r.args = append(r.args, &keys[i])
+		r.args = append(r.args, keys[i])
 	}
 	r.args = append(r.args, args...)
 	return r

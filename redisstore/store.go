@@ -133,8 +133,12 @@ func share(es []*entry, raw []any, err error) {
 	}
 }
 
-// bounded returns a client on c's pool whose calls end at the deadline of their ctx, and after d at the latest. By default go-redis heeds no ctx on the socket.
+// bounded returns a client on c's pool whose calls end at the deadline of their ctx, and after d at the latest without one. By default go-redis heeds no ctx on the
+// socket, and a client that was made to has no hooks. So a client of the caller's that heeds it, and waits for long enough, is taken as it is.
 func bounded(c *redis.Client, d time.Duration) *redis.Client {
+	if o := c.Options(); o.ContextTimeoutEnabled && o.ReadTimeout >= d && o.WriteTimeout >= d {
+		return c
+	}
 	b := c.WithTimeout(d)
 	b.Options().ContextTimeoutEnabled = true // WithTimeout gave it options of its own
 	return b

@@ -47,9 +47,6 @@ func redisAdvice(err error, prefix string) string {
 	return ""
 }
 
-// allSentinels stands before what the first Sentinel said.
-const allSentinels = "redis: all sentinels specified in configuration are unreachable: "
-
 // replied reports whether a server answered with one of these words in front. It looks at the innermost errors only: those around them name the key, which is anybody's text.
 func replied(err error, words ...string) bool {
 	var inner []error
@@ -62,7 +59,7 @@ func replied(err error, words ...string) bool {
 	if len(inner) > 0 {
 		return slices.ContainsFunc(inner, func(err error) bool { return err != nil && replied(err, words...) })
 	}
-	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), allSentinels), "ERR ")
+	text := strings.TrimPrefix(err.Error(), "ERR ")
 	return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(text, w) })
 }
 

@@ -14,6 +14,7 @@ type settings struct {
 	password string
 	lines    []string // of redis.conf
 	tls      *TLS
+	peer     *Server // whose certificates it has, if that has any
 	master   *Server
 	clock    bool
 	sentinel bool
@@ -68,7 +69,7 @@ func WithDebugCommands() Option {
 	return func(s *settings) { s.add("enable-debug-command yes") }
 }
 
-// WithTLS has the server speak TLS only, with a certificate of a CA that is made for this server.
+// WithTLS has the server speak TLS only, with a certificate of a CA that is made for this server, its replicas and its sentinels.
 func WithTLS(tls TLS) Option {
 	return func(s *settings) { s.tls = &tls }
 }
@@ -78,10 +79,10 @@ func WithClock() Option {
 	return func(s *settings) { s.clock = true }
 }
 
-// ReplicaOf makes the server a replica. [Start] returns when the link to the master is up. A master with TLS cannot have one.
+// ReplicaOf makes the server a replica. [Start] returns when the link to the master is up. It has the master's password and certificates.
 func ReplicaOf(master *Server) Option {
 	return func(s *settings) {
-		s.master = master
+		s.master, s.peer = master, master
 		s.add("replicaof 127.0.0.1 %d", master.port)
 		if s.password == "" && master.settings.password != "" {
 			WithPassword(master.settings.password)(s)

@@ -15,11 +15,15 @@ import (
 // MasterName is what sentinels call the master.
 const MasterName = "picket"
 
+// electionLimit bounds the waits for sentinels. On a busy machine all three may stand for election at once; they try again after twice the failover-timeout, 12 s.
+const electionLimit = startLimit + 24*time.Second
+
 // SentinelConfig changes what [StartSentinels] runs.
 type SentinelConfig struct {
 	Replicas  int           // of the master; 0 is 1
 	DownAfter time.Duration // of silence until a sentinel holds the master for dead; 0 is a second
-	Servers   []Option      // of the master and the replicas, such as WithPassword
+	Servers   []Option      // of the master and the replicas, such as WithPassword; sentinels speak TLS if these do
+	Sentinels []Option      // of the sentinels, such as WithPassword
 }
 
 // Sentinels are a master, its replicas, and three sentinels of which two must agree.
@@ -42,20 +46,35 @@ func StartSentinels(t testing.TB, config SentinelConfig) *Sentinels {
 		config.DownAfter = time.Second
 	}
 	for range 3 {
-		sentinel := Start(t, s.watch(master, config.DownAfter))
-		// The defaults, 2 s and 10 s, make the sentinels take as long to find each other. Servers before 7.0 have no such command, and are only slower.
-		_ = sentinel.admin.Do(sentinel.context(), "sentinel", "debug", "publish-period", 100, "info-period", 500).Err()
+		sentinel := Start(t, slices.Concat(config.Sentinels, []Option{s.watch(master, config.DownAfter)})...)
+		// The defaults, 2 s and 10 s, make the sentinels take as long to find each other.
+		debug(sentinel, "publish-period", 100, "info-period", 500)
+		// The default, 1 s, is also how long a sentinel waits until it connects again, and after a failover it counts from the last attempt to reach the dead
+		// master: when DownAfter is over it would not have reached the new one, and hold that for dead too. Five of them are how old a replica's INFO may be
+		// that is to be promoted, and it comes once a second.
+		debug(sentinel, "ping-period", 400)
+		// The default, 30 s, is how long a sentinel does nothing when it did not run for two seconds (+tilt).
+		debug(sentinel, "tilt-period", 1000)
 		s.sentinels = append(s.sentinels, sentinel)
 	}
 	for _, sentinel := range s.sentinels {
 		sentinel.await("the sentinels do not find each other", func() error { return s.complete(sentinel) })
 	}
+	for _, sentinel := range s.sentinels {
+		// Sentinels give each other four periods to tell of a promotion, and then make the promoted server a replica again. A busy machine needs the default.
+		debug(sentinel, "publish-period", 2000)
+	}
 	return s
+}
+
+// debug sets the sentinel's inner periods, in milliseconds. Servers before 7.0 have no such command, and are only slower.
+func debug(sentinel *Server, periods ...any) {
+	_ = sentinel.admin.Do(sentinel.context(), append([]any{"sentinel", "debug"}, periods...)...).Err()
 }
 
 func (s *Sentinels) watch(master *Server, downAfter time.Duration) Option {
 	return func(o *settings) {
-		o.sentinel = true
+		o.sentinel, o.peer = true, master
 		o.add("sentinel monitor %s 127.0.0.1 %d 2", MasterName, master.port)
 		o.add("sentinel down-after-milliseconds %s %d", MasterName, downAfter.Milliseconds())
 		o.add("sentinel failover-timeout %s 6000", MasterName)
@@ -87,9 +106,11 @@ func (s *Sentinels) Addrs() []string {
 	return addrs
 }
 
-// Options are new ones on each call: go-redis' defaults, the addresses and the password.
+// Options are new ones on each call: go-redis' defaults, the addresses, the passwords and the TLS configuration, which is for servers and sentinels.
 func (s *Sentinels) Options() *redis.FailoverOptions {
-	return &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs(), Password: s.password}
+	return &redis.FailoverOptions{
+		MasterName: MasterName, SentinelAddrs: s.Addrs(), SentinelPassword: s.sentinels[0].settings.password, Password: s.password, TLSConfig: s.servers[0].clientTLS(),
+	}
 }
 
 // FailoverClient follows the master, and is closed at the end of the test.
@@ -100,14 +121,37 @@ func (s *Sentinels) FailoverClient(t testing.TB) *redis.Client {
 	return client
 }
 
-// Master is whom the first sentinel names.
+// Master is whom all sentinels name at present. On a busy machine they may promote another at any time, as they may anywhere.
 func (s *Sentinels) Master() *Server {
 	s.t.Helper()
-	master, err := s.named(s.sentinels[0])
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	return s.await("the sentinels do not agree on a master", func(*Server) error { return nil })
+}
+
+// await waits until all sentinels name one master, and it is as it should be. It asks the sentinels each time: they may have promoted another meanwhile.
+func (s *Sentinels) await(what string, is func(master *Server) error) (master *Server) {
+	s.t.Helper()
+	s.sentinels[0].awaitFor(electionLimit, what, func() (err error) {
+		if master, err = s.agreed(); err == nil {
+			err = is(master)
+		}
+		return err
+	})
 	return master
+}
+
+// agreed is the server that all sentinels give to clients as the master.
+func (s *Sentinels) agreed() (master *Server, err error) {
+	for _, sentinel := range s.sentinels {
+		named, err := s.named(sentinel)
+		if err != nil {
+			return nil, err
+		}
+		if master != nil && named != master {
+			return nil, fmt.Errorf("one names %s, another %s", master.Addr(), named.Addr())
+		}
+		master = named
+	}
+	return master, nil
 }
 
 // Replicas are all servers but the master, those that are down too.
@@ -140,23 +184,16 @@ func (s *Sentinels) named(sentinel *Server) (*Server, error) {
 // WaitPromoted waits until all sentinels name another master than old, and it takes writes.
 func (s *Sentinels) WaitPromoted(old *Server) *Server {
 	s.t.Helper()
-	var promoted *Server
-	for _, sentinel := range s.sentinels {
-		sentinel.await("no replica is promoted", func() (err error) {
-			if promoted, err = s.named(sentinel); err == nil && promoted == old {
-				err = errors.New("the old master is still named")
-			}
-			return err
-		})
-	}
-	promoted.await("it does not become the master", func() error {
-		info, err := promoted.info("replication")
+	return s.await("no replica is promoted", func(master *Server) error {
+		if master == old {
+			return errors.New("the old master is still named")
+		}
+		info, err := master.info("replication")
 		if err == nil && info["role"] != "master" {
-			err = fmt.Errorf("it is a %s", info["role"])
+			err = fmt.Errorf("%s is a %s", master.Addr(), info["role"])
 		}
 		return err
 	})
-	return promoted
 }
 
 // bogus is no server's password.
@@ -184,11 +221,10 @@ func (s *Sentinels) HealReplication() {
 	}
 }
 
-// WaitReplicas waits until n replicas are connected with the master, and have its data.
+// WaitReplicas waits until n replicas are connected with the master, whichever that is at the end, and have its data.
 func (s *Sentinels) WaitReplicas(n int) {
 	s.t.Helper()
-	master := s.Master()
-	master.await("replicas are missing", func() error { return connected(master, n) })
+	s.await("replicas are missing", func(master *Server) error { return connected(master, n) })
 }
 
 func connected(master *Server, n int) error {
@@ -203,7 +239,7 @@ func connected(master *Server, n int) error {
 		}
 	}
 	if online != n || n == 0 && info["connected_slaves"] != "0" {
-		return fmt.Errorf("%d replicas are connected, and %d wanted", online, n)
+		return fmt.Errorf("%d replicas are connected with %s, and %d wanted", online, master.Addr(), n)
 	}
 	return nil
 }

@@ -60,7 +60,9 @@ func (s *Server) run() {
 	if s.settings.clock {
 		s.clock = newClock(s.t)
 	}
-	if s.settings.tls != nil {
+	if s.settings.peer != nil {
+		s.tls = s.settings.peer.tls
+	} else if s.settings.tls != nil {
 		s.tls = issueCertificates(s.t, s.dir, *s.settings.tls)
 	}
 	var err error

@@ -54,8 +54,13 @@ func (s *Server) CommandStats() map[string]int64 {
 // await polls until is returns nil, and ends the test when that takes longer than a process may need.
 func (s *Server) await(what string, is func() error) {
 	s.t.Helper()
+	s.awaitFor(startLimit, what, is)
+}
+
+func (s *Server) awaitFor(limit time.Duration, what string, is func() error) {
+	s.t.Helper()
 	var err error
-	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if err = is(); err == nil {
 			return
 		}

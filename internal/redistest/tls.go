@@ -58,6 +58,10 @@ func (c *certificates) config() []string {
 		"tls-cert-file " + strconv.Quote(c.file("server.crt")),
 		"tls-key-file " + strconv.Quote(c.file("server.key")),
 		"tls-auth-clients " + clients,
+		// Towards other servers, as their replica or sentinel.
+		"tls-replication yes",
+		"tls-client-cert-file " + strconv.Quote(c.file("client.crt")),
+		"tls-client-key-file " + strconv.Quote(c.file("client.key")),
 	}
 }
 
