@@ -150,7 +150,7 @@ func (w *waiter) step(ctx context.Context) step {
 		switch {
 		case q.turn.open(now):
 			next = min(next, q.turn.ends)
-		case q.mustListen(c, now):
+		case now < w.until && q.mustListen(c, now):
 			q.sending = true
 			return step{listen: q.place, limit: w.until - now}
 		case now >= w.due:
@@ -212,10 +212,12 @@ func (w *waiter) listen(ctx context.Context, p *pending, limit time.Duration) {
 	c.mu.Lock()
 	q := w.line
 	q.sending, q.heeded = false, true
-	if err != nil {
-		q.deaf = c.clock.now() + pollFar
-	} else {
+	switch now := c.clock.now(); {
+	case err == nil:
 		q.watch = watch{p, wake, stop}
+	case ctx.Err() != nil || now >= w.until: // this waiter has left: that says nothing of the store, and the next one listens
+	default:
+		q.deaf = now + pollFar
 	}
 	if p.queued { // the first hand-off may have passed unheard
 		w.due = 0

@@ -195,6 +195,7 @@ func lapsedKeepsPlace(e *env) {
 	e.release(holder)
 	e.eventually(second, min(sleeper.TTL, window)+late)
 	e.within(min(sleeper.TTL, window))
+	e.busyBy(sleeper, second) // not dead, it was slow
 	e.release(second)
 	e.heldBy(sleeper)
 	e.granted(sleeper)

@@ -31,8 +31,8 @@ func (l *lock) settle(now time.Time) {
 		return
 	}
 	if w := l.handed; w != nil {
-		// It may be slow and not dead: others go first once, and it keeps its ticket.
-		w.passed = true
+		// It may be slow and not dead: others go first once, and it keeps its ticket. Until it polls it gets no other hand-off: each costs all others a window.
+		w.passed, w.mute = true, true
 		l.queue.putBack(w)
 	}
 	l.clear()

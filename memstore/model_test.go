@@ -34,6 +34,7 @@ type place struct {
 	no            int
 	seen          time.Duration
 	heard, passed bool
+	mute          bool // since its hand-off lapsed
 }
 
 func newModel() *model {
@@ -53,7 +54,7 @@ func (m *model) tick() {
 		return
 	}
 	if p := m.rec.offered; p != nil {
-		p.passed = true
+		p.passed, p.mute = true, true
 		m.waiting = append(m.waiting, p)
 	}
 	m.rec = nil
@@ -123,7 +124,7 @@ func (m *model) serve(asker string) {
 		var first *place
 		for _, p := range m.waiting {
 			hungUp := p.heard && !m.listens[p.claim.ID] && p.claim.ID != asker
-			if m.alive(p) && !hungUp && p.passed == wantPassed && (first == nil || p.no < first.no) {
+			if m.alive(p) && !hungUp && !p.mute && p.passed == wantPassed && (first == nil || p.no < first.no) {
 				first = p
 			}
 		}
@@ -173,7 +174,7 @@ func (m *model) acquire(c picket.Claim) string {
 	case !c.Queue:
 		m.remove(c.ID)
 	case at != nil:
-		at.claim, at.seen, at.heard = c, m.now, m.listens[c.ID]
+		at.claim, at.seen, at.heard, at.mute = c, m.now, m.listens[c.ID], false
 		no = at.no
 	default:
 		var living []*place

@@ -18,6 +18,7 @@ type waiter struct {
 	seen   time.Time // its last poll
 	heard  bool      // it listened for wake-ups when it last polled
 	passed bool      // it let a hand-off lapse, and others go first once
+	mute   bool      // it has not polled since: it may be dead, and costs no second hand-off
 }
 
 func (w *waiter) alive(now time.Time) bool {
@@ -49,7 +50,7 @@ func (q *queue) poll(c picket.Claim, listens bool, now time.Time) {
 		i = len(q.line) - 1
 	}
 	w := q.line[i]
-	w.claim, w.seen, w.heard = c, now, listens
+	w.claim, w.seen, w.heard, w.mute = c, now, listens, false
 }
 
 // leave takes the claim out of the line and reports whether it stood there.
@@ -71,11 +72,12 @@ func (q *queue) purge(now time.Time) {
 	q.line = slices.DeleteFunc(q.line, func(w *waiter) bool { return !w.alive(now) })
 }
 
-// next returns the first waiter that ready accepts. One that let a hand-off lapse is passed over until another was served, but not if all others did the same.
+// next returns the first waiter that ready accepts. One that let a hand-off lapse is passed over until it has polled and another was served; the latter not if all that have
+// polled let one lapse.
 func (q *queue) next(ready func(*waiter) bool) *waiter {
 	var passed *waiter
 	for _, w := range q.line {
-		if !ready(w) {
+		if w.mute || !ready(w) {
 			continue
 		}
 		if !w.passed {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	pingEvery  = time.Second
+	lookEvery  = time.Second     // at what there is to listen to
+	pingEvery  = 3 * time.Second // more often, and the pings of many waiters would be more than their polls
 	silence    = 5 * time.Second // a connection that has not even answered pings for so long is dead, whatever TCP says
 	writeBound = 5 * time.Second
 	joinAtOnce = 500 // channels in one SUBSCRIBE
@@ -39,9 +40,9 @@ func (c *connection) serve() error {
 	defer reader.Wait()
 	defer c.pubsub.Close() //nolint:errcheck // ends the reader
 	failed := make(chan error, 1)
-	tick := time.NewTicker(pingEvery)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	started := false
+	started, pinged := false, time.Now()
 	for {
 		join, part, done := c.l.changes(time.Now())
 		if done {
@@ -56,7 +57,11 @@ func (c *connection) serve() error {
 		}
 		select {
 		case <-c.l.kick:
-		case <-tick.C:
+		case now := <-tick.C:
+			if now.Sub(pinged) < pingEvery-lookEvery/2 {
+				continue
+			}
+			pinged = now
 			if err := c.ping(started); err != nil {
 				return err
 			}

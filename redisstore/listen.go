@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,8 @@ const (
 	linger = time.Second
 	// reopenAfter is the pause between two attempts to open a connection that was lost; waiters poll meanwhile.
 	reopenAfter = 250 * time.Millisecond
+	// confirmWindow is a little more than a hand-off may go unconfirmed.
+	confirmWindow = time.Second + 5*time.Millisecond
 )
 
 type signal = struct{}
@@ -36,6 +39,7 @@ type listener struct {
 // watch is one claim that listens.
 type watch struct {
 	channel *channel
+	later   *time.Timer // tells it, when a hand-off to the waiter before it should have been confirmed
 	wake    chan signal // one place: a wake-up is a hint, and two hints say no more than one
 }
 
@@ -143,6 +147,9 @@ func (l *listener) remove(id string, w *watch) {
 
 // detach is called with mu held, as are stir, lose and confirm.
 func (l *listener) detach(w *watch) {
+	if w.later != nil {
+		w.later.Stop()
+	}
 	w.channel.watches--
 	if w.channel.watches == 0 {
 		w.channel.idle = time.Now()
@@ -162,12 +169,20 @@ func (l *listener) refused(ch *channel) error {
 	return ch.err
 }
 
-// deliver wakes the claim.
-func (l *listener) deliver(id string) {
+// deliver wakes the claim that the message names, or, if it says so, when the hand-off to the waiter before it should have been confirmed.
+func (l *listener) deliver(message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w := l.watches[id]; w != nil {
+	id, later, _ := strings.Cut(message, " ")
+	w := l.watches[id]
+	switch {
+	case w == nil:
+	case later == "":
 		w.tell()
+	case w.later == nil:
+		w.later = time.AfterFunc(confirmWindow, w.tell)
+	default:
+		w.later.Reset(confirmWindow)
 	}
 }
 

@@ -4,6 +4,7 @@ import "testing"
 
 // Each script against a table, with the same answers from miniredis and from a real server.
 
+// L3, F3: the same claim again has the same token.
 func TestAcquireScript(t *testing.T) {
 	runScenarios(t, []scenario{
 		{"a free key is granted, and again to the same claim with the same token and the full TTL (L3, F3)", `
@@ -63,15 +64,35 @@ func TestAcquireScript(t *testing.T) {
 			wait 110ms
 			inspect -> lock 0 T2 3
 			acquire D queue -> busy [C T3 handoff ttl=30000 delay=0] 1000 1
+			acquire B queue ttl=100 -> busy [C T3 handoff ttl=30000 delay=0] 1000 0
 			acquire C queue -> granted T3 2
 			release C -> done
 			inspect -> lock [B T4 handoff ttl=100 delay=0] 100 T4 1`},
-		{"if all let a hand-off lapse, the first is next again", `
+		{"who lets a hand-off lapse gets no other one until it has asked: it may be dead, and each costs a window", `
 			acquire A -> granted T1 0
 			acquire B queue ttl=100 -> busy [A T1 held ttl=30000 delay=0] 30000 0
+			acquire C queue -> busy [A T1 held ttl=30000 delay=0] 30000 1
 			release A -> done
 			wait 110ms
-			acquire C -> busy [B T2 handoff ttl=100 delay=0] 100 0`},
+			acquire C queue -> granted T2 1
+			release C -> done
+			inspect -> lock 0 T2 1
+			acquire D -> granted T3 1
+			release D -> done
+			acquire B queue ttl=100 -> granted T4 0
+			redis EXISTS queue waiters -> 0`},
+		{"if all let a hand-off lapse and have asked since, the first is next again", `
+			acquire A -> granted T1 0
+			acquire B queue ttl=100 -> busy [A T1 held ttl=30000 delay=0] 30000 0
+			acquire C queue ttl=100 -> busy [A T1 held ttl=30000 delay=0] 30000 1
+			release A -> done
+			wait 110ms
+			acquire D -> busy [C T2 handoff ttl=100 delay=0] 100 1
+			wait 110ms
+			acquire C queue ttl=100 -> granted T3 1
+			acquire B queue ttl=100 -> busy [C T3 held ttl=100 delay=0] 100 0
+			release C -> done
+			inspect -> lock [B T4 handoff ttl=100 delay=0] 100 T4 0`},
 		{"the dead are purged", `
 			acquire A -> granted T1 0
 			acquire B queue life=50 -> busy [A T1 held ttl=30000 delay=0] 30000 0

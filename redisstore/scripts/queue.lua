@@ -1,7 +1,7 @@
 -- Stands after the prelude in scripts that let claims in: who waits, who is next, and the grant.
 --
 -- The hash of waiters has a field for each id, and two more: "handed", the id and ticket of the waiter that was handed the lock and has not confirmed, and "passed", the
--- ids of those that let a hand-off lapse since anybody was served.
+-- ids of those that let a hand-off lapse, each behind "-"; behind "+" once it has asked again, behind "=" once another was served.
 
 local WINDOW = 1000 -- for the confirmation of a hand-off
 local NEAR, FAR = 16, 1000 -- how many waiters one call looks at
@@ -38,17 +38,26 @@ local function front(l, from, to)
   return ids, redis.call('HMGET', l.waiters, unpack(ids))
 end
 
--- forgive ends the passing over of those that let a hand-off lapse.
+-- remember keeps who is passed over.
+local function remember(l, passed)
+  if passed == l.passed then return end
+  l.passed = passed ~= '' and passed
+  if l.passed then
+    redis.call('HSET', l.waiters, 'passed', passed)
+  else
+    redis.call('HDEL', l.waiters, 'passed')
+  end
+end
+
+-- forgive ends the passing over of those that let a hand-off lapse, as another was served. Those that have not asked since get no other one: they may be dead, and the dead
+-- shall cost one window each, not one for each that is served.
 local function forgive(l)
-  if l.passed then redis.call('HDEL', l.waiters, 'passed') end
-  l.passed = false
+  if l.passed then remember(l, (string.gsub(string.gsub(l.passed, '%+%w+ ', ''), '%-', '='))) end
 end
 
 -- pardon ends it for one that leaves: if it comes again it is new.
 local function pardon(l, id)
-  if not l.passed or not string.find(l.passed, id, 1, true) then return end
-  l.passed = string.gsub(l.passed, id .. ' ', '')
-  redis.call('HSET', l.waiters, 'passed', l.passed)
+  if l.passed then remember(l, (string.gsub(l.passed, '[-+=]' .. id .. ' ', ''))) end
 end
 
 local function leave(l, id)
@@ -104,6 +113,7 @@ local function poll(l, c)
   lengthen(l.queue, keep)
   redis.call('HSET', l.waiters, c.id, describe(l, c))
   lengthen(l.waiters, keep)
+  if l.passed then remember(l, (string.gsub(string.gsub(l.passed, '%-' .. c.id, '+' .. c.id), '=' .. c.id .. ' ', ''))) end
 end
 
 -- settle puts a waiter back that was handed the lock and did not confirm: it may be slow and not dead, so it keeps its ticket, and others go first once.
@@ -113,8 +123,7 @@ local function settle(l)
   redis.call('HDEL', l.waiters, 'handed')
   l.handed = false
   if not id then return end
-  l.passed = (l.passed or '') .. id .. ' '
-  redis.call('HSET', l.waiters, 'passed', l.passed)
+  remember(l, (l.passed or '') .. '-' .. id .. ' ')
   redis.call('ZADD', l.queue, place, id)
   lengthen(l.queue, math.max(1000, redis.call('PTTL', l.waiters)))
   l.crowd = l.crowd + 1
@@ -147,6 +156,13 @@ local function grant(l, c)
   forgive(l)
 end
 
+-- alert tells whoever is first in line now to look when the hand-off should have been confirmed: when it last asked it may have stood far back, and so ask seldom.
+local function alert(l)
+  local ids, texts = front(l, 0, 0)
+  local w = parseWaiter(texts[1])
+  if w and w.proc ~= '-' then redis.call('PUBLISH', l.key .. ':' .. w.proc, ids[1] .. ' later') end
+end
+
 -- offer hands the free lock to a waiter until it should have confirmed. No lock delay: nobody has worked yet.
 local function offer(l, id, w)
   local token, life = mint(l), math.min(w.ttl, WINDOW)
@@ -157,6 +173,7 @@ local function offer(l, id, w)
   redis.call('HSET', l.waiters, 'handed', id .. ' ' .. dec(tonumber(place)))
   lengthen(l.waiters, w.life + life)
   l.handed, l.crowd = id, l.crowd - 1
+  if l.crowd > 0 then alert(l) end
 end
 
 -- wake tells the waiter that the lock is its own. One that listened and has hung up would not hear of it.
@@ -164,16 +181,18 @@ local function wake(l, id, w)
   return w.proc == '-' or redis.call('PUBLISH', l.key .. ':' .. w.proc, id) > 0
 end
 
--- choose returns who is next: the first that can hear of it, except those that let a hand-off lapse, if there are others. The caller hears of it in this answer.
+-- choose returns who is next: the first that can hear of it, but nobody that let a hand-off lapse and has not asked since, and if there are others nobody that let one lapse.
+-- The caller hears of it in this answer.
 local function choose(l, caller)
   local passed, spare = l.passed or '', {}
   for _, range in ipairs({{0, NEAR - 1}, {NEAR, FAR - 1}}) do
     local ids, texts = front(l, range[1], range[2])
     for i, id in ipairs(ids) do
       local w = parseWaiter(texts[i])
-      if w and string.find(passed, id, 1, true) then
+      local mark = w and string.match(passed, '([-+=])' .. id)
+      if mark == '+' then
         spare[#spare + 1] = {id, w}
-      elseif w and (id == caller or wake(l, id, w)) then
+      elseif w and not mark and (id == caller or wake(l, id, w)) then
         return id, w
       end
     end
