@@ -244,9 +244,17 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, limit time.Durati
 	c.mu.Unlock()
 
 	call := c.detached(ctx, min(limit, l.set.attemptBound()))
+	defer call.Stop()
 	t0 := c.clock.now()
+	answered := false
+	defer func() {
+		if !answered { // the store panicked
+			p.doubt = true
+			c.sent(ctx, w, nil, errNoAnswer, next)
+		}
+	}()
 	grant, err := c.swapper.Transfer(call, from, to)
-	call.Stop()
+	answered = true
 	if err == nil && grant.Waiters == 0 {
 		next = beginTurn // nobody is made to wait by a new turn
 	}

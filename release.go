@@ -85,9 +85,18 @@ func (l *Lease) beginRelease() later {
 }
 
 // giveBack sends the release and settles its outcome.
-func (l *Lease) giveBack(ctx context.Context) error {
-	err := l.sendRelease(ctx)
+func (l *Lease) giveBack(ctx context.Context) (err error) {
+	err = errNoAnswer
+	defer func() { err = l.given(ctx, err) }() // also when the store panics: else the next Release would wait for this one for ever
+	return l.sendRelease(ctx)
+}
+
+// given takes the outcome of a release.
+func (l *Lease) given(ctx context.Context, err error) error {
 	now := l.core.clock.now()
+	if errors.Is(err, errNoAnswer) {
+		l.markUnheard()
+	}
 	l.mu.Lock()
 	switch {
 	case errors.Is(err, ErrLost):

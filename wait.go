@@ -206,20 +206,27 @@ func (w *waiter) ask(ctx context.Context, p *pending, limit time.Duration) error
 // listen opens the watch of the place. What it does not hear, polls find (rueidis#653 is what happens without them).
 func (w *waiter) listen(ctx context.Context, p *pending, limit time.Duration) {
 	c := w.locker.core
+	got, err := watch{of: p}, errNoAnswer
+	defer func() { w.listened(ctx, got, err) }() // also when the store panics
 	call := c.bounded(ctx, min(limit, w.locker.set.attemptBound()))
-	wake, stop, err := c.waker.Watch(call, p.claim)
-	call.Stop()
+	defer call.Stop()
+	got.wake, got.stop, err = c.waker.Watch(call, p.claim)
+}
+
+// listened takes what became of listening for a place.
+func (w *waiter) listened(ctx context.Context, got watch, err error) {
+	c := w.locker.core
 	c.mu.Lock()
 	q := w.line
 	q.sending, q.heeded = false, true
 	switch now := c.clock.now(); {
 	case err == nil:
-		q.watch = watch{p, wake, stop}
+		q.watch = got
 	case ctx.Err() != nil || now >= w.until: // this waiter has left: that says nothing of the store, and the next one listens
 	default:
 		q.deaf = now + pollFar
 	}
-	if p.queued { // the first hand-off may have passed unheard
+	if got.of.queued { // the first hand-off may have passed unheard
 		w.due = 0
 	}
 	if f := q.front(); f != nil && f != w {

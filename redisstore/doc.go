@@ -19,7 +19,8 @@
 // alone and at once. WithoutCombining turns that off.
 //
 // What AddHook has added to the client, such as tracing, sees the store's calls if the client's ContextTimeoutEnabled is set; with WithReplicas and WithAOF its ReadTimeout
-// and WriteTimeout must also be a second more than those wait. Otherwise the store bounds its calls with the client's WithTimeout, which drops hooks.
+// and WriteTimeout must also be a second more than those wait. Otherwise the store bounds its calls with the client's WithTimeout, which drops hooks. A hook must not keep a
+// command or its arguments, which are used again, and must not panic: some calls run on goroutines of the store.
 //
 // # What it rests on
 //

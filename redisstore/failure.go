@@ -229,8 +229,24 @@ func masterless(about subject, err, left error) error {
 	return e
 }
 
+// idleError is the error of a call that got no connection before its ctx ended.
+type idleError struct{ error }
+
+func (e idleError) Unwrap() error { return e.error }
+
+// begun marks an error of go-redis' that says that it only waited for a connection: then it is the bare one of the ctx. A hook may return that at any time.
+func (s *Store) begun(err error) error {
+	if s.single != nil && s.single != s.shared && (err == context.DeadlineExceeded || err == context.Canceled) { //nolint:errorlint // not one that wraps it
+		return idleError{err}
+	}
+	return err
+}
+
 // neverSent reports whether go-redis failed before it had a connection.
 func neverSent(err error) bool {
+	if _, ok := errors.AsType[idleError](err); ok {
+		return true
+	}
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
 		return true
 	}

@@ -54,7 +54,9 @@ func (l *lane) ask(ctx context.Context, e *entry) (answer, error) {
 		if err == nil {
 			err = e.err
 		}
-		l.store.recycle(e)
+		if err == nil { // else a hook of the client may have given the call up, and its command is still to be sent
+			l.store.recycle(e)
+		}
 	}
 	if err != nil {
 		return answer{}, l.store.failed(ctx, about, err)
@@ -70,10 +72,8 @@ func (l *lane) travel(ctx context.Context, e *entry) error {
 	case f == nil:
 		return l.await(ctx, ends, e)
 	case e.direct:
+		defer l.leaveAir(f) // also when a hook of the client panics, and the caller lives on
 		l.fly(f, e.args[:])
-		if next := l.land(f); next != nil {
-			l.launch(next)
-		}
 		return nil
 	}
 	err := l.store.crew.run(func() {
@@ -81,12 +81,17 @@ func (l *lane) travel(ctx context.Context, e *entry) error {
 		l.goOn(f)
 	})
 	if err != nil {
-		if next := l.land(f); next != nil {
-			l.launch(next)
-		}
+		l.leaveAir(f)
 		return err
 	}
 	return l.await(ctx, ends, e)
+}
+
+// leaveAir ends a call that this goroutine made, or could not make; another one goes on if somebody waits.
+func (l *lane) leaveAir(f *flight) {
+	if next := l.land(f); next != nil {
+		l.launch(next)
+	}
 }
 
 // board returns the flight of e if it may leave at once; else it waits for company.
@@ -280,6 +285,9 @@ func (l *lane) arrive(f *flight) (next *flight) {
 func (l *lane) fly(f *flight, args []any) []any {
 	args = f.arguments(args)
 	l.carry(f, request{subject: f.es[0].subject, script: claimScript, keys: len(f.es) * len(suffixes), claims: len(f.es), args: args}, f.es)
+	if f.es[0].err != nil { // as for entries: it may still be read
+		return nil
+	}
 	return args
 }
 

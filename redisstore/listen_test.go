@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -220,5 +221,59 @@ func TestAHundredKilledWaitersCostNothing(t *testing.T) {
 	}
 	if _, err := s.Acquire(t.Context(), live); err != nil {
 		t.Errorf("Acquire = %v", err)
+	}
+}
+
+// TestAHandOffAlertsTheNextThatCanGetOne: when A has let its hand-off lapse and B has one, C is to look later, not A.
+func TestAHandOffAlertsTheNextThatCanGetOne(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := client(t, server)
+	ctx := t.Context()
+	all := server.Client(t).PSubscribe(ctx, "lock:{k}:*")
+	defer all.Close()
+	if _, err := all.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	z := claim("k")
+	s := store(t, c)
+	if _, err := s.Acquire(ctx, z); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	for _, n := range []string{"A", "B", "C"} {
+		own := store(t, client(t, server))
+		w := claim("k")
+		w.Queue, w.Recheck = true, 10*time.Second
+		names[w.ID] = n
+		_, stop, err := own.Watch(ctx, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		if _, err := own.Acquire(ctx, w); !errors.Is(err, picket.ErrBusy) {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	read := func(n int) {
+		for range n {
+			m, err := all.ReceiveMessage(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, later, _ := strings.Cut(m.Payload, " ")
+			got = append(got, strings.TrimSpace(names[id]+" "+later))
+		}
+	}
+	if err := s.Release(ctx, z); err != nil {
+		t.Fatal(err)
+	}
+	read(2)
+	time.Sleep(1050 * time.Millisecond)
+	_ = s.Release(ctx, claim("k")) // nobody's, but it finds that the hand-off has lapsed
+	read(2)
+	if want := "A,B later,B,C later"; strings.Join(got, ",") != want {
+		t.Errorf("told %q, want %q", strings.Join(got, ","), want)
 	}
 }

@@ -116,7 +116,7 @@ func (s *Store) open(l *lane, size int) *lane {
 // carry sends what es ask for in one call and gives each its outcome.
 func (s *Store) carry(ctx context.Context, r request, es []*entry) {
 	raw, err := eval(ctx, s.client, r)
-	share(es, raw, err)
+	share(es, raw, s.begun(err))
 }
 
 // share gives each of es its answer, or the error of the whole call.

@@ -22,7 +22,7 @@ local function release(first, at)
   if l.peopled or doubt or minHold > 0 then stamp(l) end
   local held, answer = mine(l, id), lost(l, id)
   -- A release must not fail because nobody can be let in: then the next claim is told why.
-  local passes = l.peopled and pcall(readToken, l)
+  local passes = l.peopled and pcall(readToken, l) and pcall(mint, l)
   settle(l)
   local waited = leave(l, id)
   if held then finish(l, minHold) end
@@ -44,6 +44,7 @@ local function transfer(first, at)
     if doubt then bury(l, from) end
     return lost(l, from)
   end
+  mint(l) -- fails here, before anything is given back
   finish(l, minHold)
   if doubt then bury(l, from) end
   if not l.text and not c.queue then

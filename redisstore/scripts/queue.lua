@@ -158,9 +158,14 @@ end
 
 -- alert tells whoever is first in line now to look when the hand-off should have been confirmed: when it last asked it may have stood far back, and so ask seldom.
 local function alert(l)
-  local ids, texts = front(l, 0, 0)
-  local w = parseWaiter(texts[1])
-  if w and w.proc ~= '-' then redis.call('PUBLISH', l.key .. ':' .. w.proc, ids[1] .. ' later') end
+  local ids, texts = front(l, 0, l.passed and NEAR - 1 or 0)
+  for i, id in ipairs(ids) do
+    if not (l.passed and string.find(l.passed, '[-=]' .. id)) then
+      local w = parseWaiter(texts[i])
+      if w and w.proc ~= '-' then redis.call('PUBLISH', l.key .. ':' .. w.proc, id .. ' later') end
+      return
+    end
+  end
 end
 
 -- offer hands the free lock to a waiter until it should have confirmed. No lock delay: nobody has worked yet.
