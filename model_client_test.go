@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,12 +31,15 @@ func (c *client) run() {
 // kind draws a kind of lock. selfEnding says that a lease of it ends although nobody releases it.
 func (c *client) kind() (opts []picket.Option, selfEnding bool) {
 	ttls := []time.Duration{300 * time.Millisecond, 500 * time.Millisecond, time.Second, time.Second, 2 * time.Second, 5 * time.Second}
+	if aimed("late") {
+		ttls = ttls[:2]
+	}
 	opts = []picket.Option{picket.WithTTL(ttls[c.d.below(len(ttls))]), picket.WithLabel(c.name)}
 	if c.d.one(6) {
 		opts = append(opts, picket.WithMinHold(c.d.between(time.Millisecond, 1500*time.Millisecond)))
 	}
-	if c.d.one(8) {
-		opts = append(opts, picket.WithLockDelay(c.d.between(time.Millisecond, 700*time.Millisecond)))
+	if c.d.one(8) || aimed("delays") {
+		opts = append(opts, picket.WithLockDelay(c.d.between(time.Millisecond, 1500*time.Millisecond)))
 	}
 	if c.d.one(6) {
 		opts = append(opts, picket.WithMaxHold(c.d.between(300*time.Millisecond, 3*time.Second)))
@@ -51,13 +55,17 @@ func (c *client) kind() (opts []picket.Option, selfEnding bool) {
 // patience draws a ctx that ends by deadline or is cancelled, and says when at the latest.
 func (c *client) patience() (context.Context, context.CancelFunc, time.Duration) {
 	d := c.d.between(time.Millisecond, 2500*time.Millisecond)
+	if c.d.one(8) { // for long enough that waiters lapse and die
+		d *= 8
+	}
 	if c.d.one(2) {
 		ctx, cancel := context.WithTimeout(c.w.t.Context(), d)
 		return ctx, cancel, d
 	}
 	ctx, cancel := context.WithCancel(c.w.t.Context())
+	forget := c.at.keep(cancel)
 	stop := time.AfterFunc(d, cancel)
-	return ctx, func() { stop.Stop(); cancel() }, d
+	return ctx, func() { stop.Stop(); forget(); cancel() }, d
 }
 
 // Bounds of the calls: what they promise, and one attempt of a grant that is undone on the way.
@@ -69,8 +77,8 @@ const (
 
 func (c *client) turn() {
 	opts, selfEnding := c.kind()
-	locker := c.at.locker().With(opts...)
-	key := c.w.keys[c.d.below(len(c.w.keys))]
+	p, key := c.at.process(), c.w.keys[c.d.below(len(c.w.keys))]
+	locker := p.locker.With(opts...)
 	ctx, cancel, left := c.patience()
 	defer cancel()
 	c.w.log("%s wants %q for %s", c.name, key, left)
@@ -81,16 +89,20 @@ func (c *client) turn() {
 		c.took("TryAcquire", began, min(left+attempt, tryLimit))
 		c.use(l, err, selfEnding)
 	case 1:
-		c.under(ctx, locker.Do, key, began, left)
+		c.under(ctx, locker.Do, key, began, left, c.w.ledger.asks(p, key))
 	case 2:
-		c.under(ctx, locker.TryDo, key, began, min(left, 3*time.Second))
+		c.under(ctx, locker.TryDo, key, began, min(left, 3*time.Second), func() {})
 	case 3:
 		limit := c.d.between(time.Millisecond, 2*time.Second)
+		done := c.w.ledger.asks(p, key)
 		l, err := locker.With(picket.WithMaxWait(limit)).Acquire(ctx, key)
+		done()
 		c.took("Acquire with MaxWait", began, min(left, limit)+attempt)
 		c.use(l, err, selfEnding)
 	default:
+		done := c.w.ledger.asks(p, key)
 		l, err := locker.Acquire(ctx, key)
+		done()
 		c.took("Acquire", began, left+attempt)
 		c.use(l, err, selfEnding)
 	}
@@ -131,17 +143,19 @@ func (c *client) use(l *picket.Lease, err error, selfEnding bool) {
 // doing is Do or TryDo.
 type doing func(ctx context.Context, key string, fn func(context.Context, *picket.Lease) error) error
 
-// under takes the key by do; the work goes on for as long as it likes.
-func (c *client) under(ctx context.Context, do doing, key string, began mark, left time.Duration) {
+// under takes the key by do, and calls waited then; the work goes on for as long as it likes.
+func (c *client) under(ctx context.Context, do doing, key string, began mark, left time.Duration, waited func()) {
+	defer waited()
 	var out leave
-	ran, good := false, false
+	outer, ran, good := ctx, false, false
 	fails := c.d.one(6)
 	err := do(ctx, key, func(ctx context.Context, l *picket.Lease) error {
+		waited()
 		c.took("the acquire of Do", began, left+attempt)
 		ran = true
 		h := c.w.ledger.tells(c.name, l)
 		c.hold(l)
-		if good = l.Check() == nil; good && ctx.Err() != nil && c.w.t.Context().Err() == nil && time.Since(began.at) < left {
+		if good = l.Check() == nil; good && ctx.Err() != nil && outer.Err() == nil {
 			c.w.violation(badContext, "%s: the work's context has ended (%v), the lease is good", c.name, context.Cause(ctx))
 		}
 		out = c.w.ledger.leaves(h)
@@ -238,9 +252,41 @@ type seat struct {
 	no   int
 	d    *dice
 	life int
-	now  *process // guarded by the ledger's mutex
+	now  *process      // guarded by the ledger's mutex
+	slow time.Duration // it begins to listen
+
+	mu      sync.Mutex
+	cancels map[int]context.CancelFunc // of clients that may give up at any moment
+	kept    int
 
 	stood atomic.Int64 // how long calls of this process have stood still
+}
+
+// keep lets giveUp call cancel, until forget.
+func (s *seat) keep(cancel context.CancelFunc) (forget func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancels == nil {
+		s.cancels = map[int]context.CancelFunc{}
+	}
+	s.kept++
+	n := s.kept
+	s.cancels[n] = cancel
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.cancels, n)
+	}
+}
+
+// giveUp ends the patience of a client of this process.
+func (s *seat) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, cancel := range s.cancels {
+		cancel()
+		return
+	}
 }
 
 // mark is a moment in the life of a process that may stand still.
@@ -263,17 +309,19 @@ func (s *seat) pause(d time.Duration) {
 	s.stood.Add(int64(d))
 }
 
-func (s *seat) locker() *picket.Locker {
+func (s *seat) process() *process {
 	s.w.ledger.mu.Lock()
 	defer s.w.ledger.mu.Unlock()
-	return s.now.locker
+	return s.now
 }
 
 // start puts a new Locker in place and returns the old one.
 func (s *seat) start() (old *process) {
 	s.life++
-	p := &process{name: fmt.Sprintf("p%d.%d", s.no, s.life)}
+	p := &process{name: fmt.Sprintf("p%d.%d", s.no, s.life), hungUp: make(chan struct{})}
+	p.store = s.w.host.connect(p)
 	x := &wire{w: s.w, s: s, p: p, d: s.d}
+	p.wire = x
 	var store picket.Store
 	switch {
 	case s.w.wakes && s.w.transfers:
@@ -292,15 +340,27 @@ func (s *seat) start() (old *process) {
 	return old
 }
 
-// restarts shuts the Locker down at random moments and starts another.
+// lifetime draws how long the Locker lives.
+func (s *seat) lifetime() time.Duration {
+	if aimed("kills") {
+		return s.d.between(time.Second, 6*time.Second)
+	}
+	return s.d.between(4*time.Second, 30*time.Second)
+}
+
+// restarts shuts the Locker down at random moments, or kills the process, and starts another.
 func (s *seat) restarts() {
 	for {
 		select {
 		case <-s.w.over:
 			return
-		case <-time.After(s.d.between(4*time.Second, 30*time.Second)):
+		case <-time.After(s.lifetime()):
 		}
-		s.stop(s.start(), s.d.between(0, 3*time.Second))
+		if old := s.start(); s.d.one(2) || aimed("kills") {
+			s.kill(old, s.d.one(2))
+		} else {
+			s.stop(old, s.d.between(0, 3*time.Second))
+		}
 	}
 }
 
@@ -311,9 +371,15 @@ func (s *seat) stop(p *process, patience time.Duration) {
 	s.w.log("%s shuts down", p.name)
 	began := s.mark()
 	err := p.locker.Shutdown(ctx)
-	p.aborted.Store(ctx.Err() != nil)
+	if ctx.Err() != nil {
+		p.aborted.Store(true)
+	}
 	s.w.log("%s is shut down: %v", p.name, err)
-	if d := s.since(began); d > patience+10*time.Millisecond {
+	limit := patience + 10*time.Millisecond
+	if s.w.host.remote() {
+		limit += attempt // what only a deadline ends, redisstore sends on its caller's goroutine, which hears of nothing else
+	}
+	if d := s.since(began); d > limit {
 		s.w.violation(stuck, "the Shutdown of %s took %s, its ctx had %s", p.name, d, patience)
 	}
 }

@@ -24,11 +24,19 @@ const (
 	stuck        = "STUCK"            // something took longer than its bound
 	badState     = "BAD STATE"        // a change of state that is not legal, or not in order
 	badContext   = "BAD CONTEXT"      // Check and Done disagree
+	outOfOrder   = "OUT OF ORDER"     // somebody was served before a live waiter that was due
+	leftLying    = "LEFT LYING"       // the key is free and nobody handed it to the waiter that was due
+	toTheDead    = "TO THE DEAD"      // the lock was handed to a waiter that is known not to come
+	longTurn     = "LONG TURN"        // a process handed the key on among its own for longer than it may
+	longWindow   = "LONG WINDOW"      // a hand-off that nobody has confirmed lasts for longer than it may
+	notItsOwn    = "NOT ITS OWN"      // a claim was renewed, released or handed on although it held nothing
+	wrongName    = "WRONG NAME"       // a busy answer names somebody else than who has the key now
 )
 
 // journal is what happened, for whoever has to understand a violation, and the violations. Its mutex is taken last.
 type journal struct {
 	t     *testing.T
+	test  string
 	seed  uint64
 	began time.Time
 
@@ -64,8 +72,8 @@ func (j *journal) violation(kind, format string, args ...any) {
 	}
 	j.bad = true
 	what := fmt.Sprintf(format, args...)
-	j.t.Errorf("VIOLATION %s: %s\nat %s of the run; its plan again: go test -run '^TestModel$' . -args -model.seed=%d\n%s",
-		kind, what, time.Since(j.began), j.seed, strings.Join(j.excerpt(what), "\n"))
+	j.t.Errorf("VIOLATION %s: %s\nat %s of the run; its plan again: go test -run '^%s$' . -args -model.seed=%d\n%s",
+		kind, what, time.Since(j.began), j.test, j.seed, strings.Join(j.excerpt(what), "\n"))
 }
 
 // excerpt is the last lines, and the earlier ones about the claims that what names.

@@ -2,11 +2,11 @@ package picket_test
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/picket-go/picket"
-	"github.com/picket-go/picket/memstore"
 )
 
 // facts is what an observer who sees the wire, the server and the clients knows of one claim.
@@ -21,6 +21,10 @@ type facts struct {
 	told     *picket.Lease
 	over     bool // it was told, and has ended for its client
 	again    bool // it was granted anew after that
+
+	claim   picket.Claim // as it was last sent
+	swapped bool         // it was sent in a transfer past those who wait in the store
+	turn    localTurn
 }
 
 // told is a lease whose holder may work.
@@ -30,15 +34,17 @@ type told struct {
 	who   string
 }
 
-// ledger sees all that happens at the server and all that clients are told. The server's store is called under its mutex, so that nothing comes between an effect and
+// ledger sees all that happens at the server and all that clients are told. The server does each request under its mutex, so that nothing comes between an effect and
 // its entry.
 type ledger struct {
 	*journal
-	mem *memstore.Store
+	host host
 
 	mu      sync.Mutex
+	queues  map[string]*waiting // by key
 	claims  map[string]*facts
 	holders map[string][]*told // by key
+	asking  map[asker]*askers  // calls that wait for a key
 	highest map[string]int64   // told, by key
 	minted  map[string]int64   // by the server, by key
 	tokens  map[int64]string   // told, by token, of all keys of a run: the claim
@@ -47,7 +53,7 @@ type ledger struct {
 
 // tally says that the model was not idle.
 type tally struct {
-	runs, told, lost, late, twice, again, refused, undelivered, handed, swapped int
+	runs, told, lost, late, twice, again, refused, undelivered, handed, swapped, lapsed, deaf, killed int
 }
 
 func (t *tally) add(o tally) {
@@ -61,11 +67,14 @@ func (t *tally) add(o tally) {
 	t.undelivered += o.undelivered
 	t.handed += o.handed
 	t.swapped += o.swapped
+	t.lapsed += o.lapsed
+	t.deaf += o.deaf
+	t.killed += o.killed
 }
 
 func newLedger(j *journal) *ledger {
 	return &ledger{
-		journal: j, mem: memstore.New(), claims: map[string]*facts{}, holders: map[string][]*told{},
+		journal: j, claims: map[string]*facts{}, queues: map[string]*waiting{}, holders: map[string][]*told{}, asking: map[asker]*askers{},
 		highest: map[string]int64{}, minted: map[string]int64{}, tokens: map[int64]string{},
 	}
 }
@@ -79,45 +88,129 @@ func (g *ledger) sends(p *process, c picket.Claim, cleanup bool) {
 		f = &facts{from: p, floor: g.highest[c.Key]}
 		g.claims[c.ID] = f
 	}
+	f.claim = c
 	if cleanup {
 		f.cleanups++
 	}
 }
 
-// at lets do take effect on key at the server, and looks at what it has done. The caller tells it what it did for which claim by the returned error.
-func (g *ledger) at(key string, do func() error) error {
+// effect is what the server did for one claim.
+type effect struct {
+	op     string // acquire, release, transfer, renew
+	key    string
+	id     string // whose request it was
+	from   string // the claim that a transfer released
+	queued bool   // id has a place in the queue now
+	names  string // who has the key, by a busy answer
+	answer
+}
+
+// at lets do take effect on keys at the server, and looks at what it has done.
+func (g *ledger) at(keys []string, do func() []effect) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	before := g.status(key)
-	err := do()
-	after := g.status(key)
-	if after.State == picket.StatusHeld && (after.Token != before.Token || after.Holder.ID != before.Holder.ID) {
-		g.granted(key, after, before)
+	before, deaf := map[string]picket.Status{}, map[string]map[string]bool{}
+	for _, key := range keys {
+		before[key], deaf[key] = g.status(key), g.host.deaf(key)
+	}
+	for _, e := range do() {
+		g.enter(e, before[e.key], deaf[e.key])
+	}
+	for _, key := range keys {
+		g.audit(key)
+	}
+}
+
+// enter looks at what the server did in e. The mutex is held, here and below.
+func (g *ledger) enter(e effect, before picket.Status, deaf map[string]bool) {
+	g.log("  server: %s", g.show(e))
+	g.note(e)
+	after := g.status(e.key)
+	if granted(before, after) {
+		g.granted(e.key, after)
 	}
 	if f := g.claims[after.Holder.ID]; f != nil && f.cleaned {
-		g.violation(ghost, "%s has %q at the server after its own clean-up took effect", g.name(after.Holder.ID), key)
+		g.violation(ghost, "%s has %q at the server after its own clean-up took effect", g.name(after.Holder.ID), e.key)
 	}
-	g.audit(key)
-	return err
+	g.owns(e, before)
+	if errors.Is(e.err, picket.ErrBusy) && e.names != after.Holder.ID {
+		g.violation(wrongName, "%s is told that %s has %q, but %s has", g.name(e.id), g.name(e.names), e.key, g.name(after.Holder.ID))
+	}
+	g.judge(e, before, after, deafness{deaf, g.host.deaf(e.key)})
 }
 
-func (g *ledger) status(key string) picket.Status {
-	st, err := g.mem.Inspect(g.t.Context(), key)
-	if err != nil {
-		g.t.Errorf("inspect %q: %v", key, err)
+// owns checks that a claim for which something was done held the key, or waited if that is enough.
+func (g *ledger) owns(e effect, before picket.Status) {
+	id, err := e.id, e.err
+	switch e.op {
+	case "release":
+		if g.waits(e.key, id) {
+			return
+		}
+	case "renew":
+		if err == nil && before.State != picket.StatusHeld {
+			g.violation(notItsOwn, "%q was %s when %s was renewed", e.key, before.State, g.name(id))
+		}
+	case "transfer":
+		if id = e.from; errors.Is(err, picket.ErrBusy) {
+			err = nil
+		}
+	default:
+		return
 	}
-	return st
+	if err == nil && before.Holder.ID != id {
+		g.violation(notItsOwn, "%s of %s on %q was done, but %s had it", e.op, g.name(id), e.key, g.name(before.Holder.ID))
+	}
 }
 
-// granted is a new grant at the server. The mutex is held, here and below.
-func (g *ledger) granted(key string, now, before picket.Status) {
+func granted(before, after picket.Status) bool {
+	return after.State == picket.StatusHeld && (after.Token != before.Token || after.Holder.ID != before.Holder.ID)
+}
+
+func (g *ledger) show(e effect) string {
+	what := e.op + " " + g.name(e.id)
+	if e.from != "" {
+		what = e.op + " " + g.name(e.from) + " to " + g.name(e.id)
+	}
+	if e.err == nil && e.grant.Token != 0 {
+		return fmt.Sprintf("%s -> token %d", what, e.grant.Token)
+	}
+	return fmt.Sprintf("%s (queued %t) -> %v", what, e.queued, e.err)
+}
+
+// note enters what the effect means for its claims.
+func (g *ledger) note(e effect) {
+	switch e.op {
+	case "release":
+		g.cleaned(e.id, e.err)
+	case "transfer":
+		switch {
+		case e.err == nil, errors.Is(e.err, picket.ErrBusy):
+			g.count.swapped++
+			g.cleaned(e.from, nil)
+		case errors.Is(e.err, picket.ErrLost) && !g.waits(e.key, e.from): // of one that waits, a late request may have come: its place stays
+			g.cleaned(e.from, e.err)
+		}
+	}
+	switch {
+	case errors.Is(e.err, picket.ErrRefused):
+		g.count.refused++
+	case e.queued && g.claims[e.id].cleaned:
+		g.violation(ghost, "%s has a place in the queue of %q after its own clean-up took effect", g.name(e.id), e.key)
+	}
+}
+
+func (g *ledger) status(key string) picket.Status { return g.host.status(key) }
+
+// granted is a new grant at the server.
+func (g *ledger) granted(key string, now picket.Status) {
 	f := g.claims[now.Holder.ID]
 	if f == nil {
 		g.violation(ghost, "%q is granted to a claim that nobody sent", key)
 		return
 	}
-	if now.Token <= g.minted[key] {
-		g.violation(tokenOrder, "the server granted %q with token %d after %d", key, now.Token, g.minted[key])
+	if next := max(g.minted[key]+1, g.host.now().UnixMicro()); now.Token != next {
+		g.violation(tokenOrder, "the server granted %q with token %d after %d, want %d", key, now.Token, g.minted[key], next)
 	}
 	g.minted[key] = now.Token
 	if now.Remaining < now.TTL {
@@ -140,6 +233,7 @@ func (g *ledger) hears(c picket.Claim, a answer, err error) (picket.Grant, error
 	defer g.mu.Unlock()
 	f := g.claims[c.ID]
 	f.heard = f.heard || a.err == nil
+	f.turn = g.askers(f.from, c.Key).begins()
 	return a.grant, a.err
 }
 
@@ -200,9 +294,9 @@ func (g *ledger) audit(key string) {
 			continue
 		}
 		left, st := h.lease.Remaining(), g.status(key)
-		if st.State != picket.StatusHeld || st.Holder.ID != h.id || st.Remaining < left {
-			g.violation(unfounded, "%s believes in %s on %q for %s; the server says %s by %s for %s",
-				h.who, g.name(h.id), key, left, st.State, g.name(st.Holder.ID), st.Remaining)
+		if st.State != picket.StatusHeld || st.Holder.ID != h.id || st.Remaining < left || st.Token != h.lease.Token() {
+			g.violation(unfounded, "%s believes in %s on %q with token %d for %s; the server says %s by %s with token %d for %s",
+				h.who, g.name(h.id), key, h.lease.Token(), left, st.State, g.name(st.Holder.ID), st.Token, st.Remaining)
 		}
 		rest = append(rest, h)
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/picket-go/picket"
@@ -94,7 +94,7 @@ func (d *dice) fate(w weather) fate {
 	case d.one(odds.lost):
 		f.lostReply = true
 	}
-	if d.one(odds.slow) {
+	if d.one(odds.slow) || aimed("late") && d.one(2) {
 		f.request = d.between(20*time.Millisecond, latest)
 	}
 	if d.one(odds.slow) {
@@ -103,7 +103,7 @@ func (d *dice) fate(w weather) fate {
 	if d.one(odds.cut) {
 		f.cut = d.between(time.Millisecond, 200*time.Millisecond)
 	}
-	if d.one(odds.cut) {
+	if d.one(odds.cut) || aimed("late") && d.one(4) {
 		f.pause = d.between(20*time.Millisecond, latest)
 	}
 	f.twice = d.one(12)
@@ -144,11 +144,17 @@ func (f fullWire) Transfer(ctx context.Context, from, to picket.Claim) (picket.G
 func call[V any](ctx context.Context, x *wire, what string, once bool, exec func(context.Context) V, unheard func(V)) (V, error) {
 	var none V
 	f := x.d.fate(x.w.weather())
+	releasing := strings.HasPrefix(what, "release") && aimed("swaps") && x.w.weather() > calm
+	f.lostRequest = f.lostRequest || x.p.dead.Load() || releasing && !x.d.one(4)
 	switch {
 	case ctx.Err() != nil:
 		return none, ctx.Err()
 	case f.unsent:
 		return none, errUnsent
+	case x.p.below && x.d.one(2): // what can go wrong goes wrong below the store
+		x.w.flying.Add(1)
+		defer x.w.flying.Add(-1)
+		return exec(ctx), nil
 	}
 	reply, gone := make(chan V), make(chan struct{})
 	defer close(gone)
@@ -159,17 +165,22 @@ func call[V any](ctx context.Context, x *wire, what string, once bool, exec func
 			return
 		}
 		time.Sleep(f.request)
+		if x.p.dead.Load() {
+			return
+		}
 		if closed(gone) {
 			x.w.count(func(t *tally) { t.late++ })
 		}
 		// A request with an answer is not repeated after that: the store sends once.
-		v := exec(context.WithoutCancel(ctx))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), latest)
+		defer cancel()
+		v := exec(ctx)
 		if f.twice && !once {
 			if f.lostReply {
 				time.Sleep(f.reply)
 			}
 			x.w.count(func(t *tally) { t.twice++ })
-			exec(context.WithoutCancel(ctx))
+			exec(ctx)
 		}
 		time.Sleep(f.reply)
 		if !f.lostReply {
@@ -189,7 +200,7 @@ func call[V any](ctx context.Context, x *wire, what string, once bool, exec func
 	}
 	select {
 	case v := <-reply:
-		if f.pause > 0 {
+		if f.pause > 0 && !x.p.below { // else this may be no answer, and a pause would use up the time to ask again
 			x.w.log("%s %s: stands still for %s", x.p.name, what, f.pause)
 			x.s.pause(f.pause)
 		}
@@ -209,104 +220,129 @@ type answer struct {
 	err   error
 }
 
+// carry lets the server do what is asked about key.
+func (x *wire) carry(key string, do func() effect) {
+	if x.w.host.remote() {
+		do()
+		return
+	}
+	x.w.ledger.at([]string{key}, func() []effect { return []effect{do()} })
+}
+
 func (x *wire) Acquire(ctx context.Context, c picket.Claim) (picket.Grant, error) {
 	g := x.w.ledger
 	g.sends(x.p, c, false)
-	what := "acquire " + g.name(c.ID)
-	a, err := call(ctx, x, what, false, func(ctx context.Context) (a answer) {
-		_ = g.at(c.Key, func() error {
-			a.grant, a.err = g.mem.Acquire(ctx, c)
-			g.answered(x.p, what, c, a)
-			return a.err
+	a, err := call(ctx, x, "acquire "+g.name(c.ID), false, func(ctx context.Context) (a answer) {
+		x.carry(c.Key, func() effect {
+			a.grant, a.err = x.p.store.Acquire(ctx, c)
+			return asked("acquire", c, a)
 		})
 		return a
 	}, nil)
 	return g.hears(c, a, err)
 }
 
-// answered looks at the server's answer to a claim. The ledger's mutex is held.
-func (g *ledger) answered(p *process, what string, c picket.Claim, a answer) {
-	g.log("  %s %s (ttl %s, queue %t) -> token %d, %v", p.name, what, c.TTL, c.Queue, a.grant.Token, a.err)
-	switch {
-	case errors.Is(a.err, picket.ErrRefused):
-		g.count.refused++
-	case c.Queue && errors.Is(a.err, picket.ErrBusy) && g.claims[c.ID].cleaned:
-		g.violation(ghost, "%s has a place in the queue of %q after its own clean-up took effect", g.name(c.ID), c.Key)
+// asked is what a was for c, by what the answer says.
+func asked(op string, c picket.Claim, a answer) effect {
+	e := effect{op: op, key: c.Key, id: c.ID, answer: a}
+	if busy, ok := errors.AsType[*picket.BusyError](a.err); ok {
+		e.queued, e.names = c.Queue, busy.Holder.ID
 	}
+	return e
 }
 
 func (x *wire) Release(ctx context.Context, c picket.Claim) error {
 	g := x.w.ledger
 	g.sends(x.p, c, true)
-	what := "release " + g.name(c.ID)
-	answer, err := call(ctx, x, what, false, func(ctx context.Context) error {
-		return g.at(c.Key, func() error {
-			err := g.mem.Release(ctx, c)
-			g.log("  %s %s (doubt %t) -> %v", x.p.name, what, c.Doubt, err)
-			g.cleaned(c.ID, err)
-			return err
+	answered, err := call(ctx, x, "release "+g.name(c.ID), false, func(ctx context.Context) (err error) {
+		x.carry(c.Key, func() effect {
+			err = x.p.store.Release(ctx, c)
+			return effect{op: "release", key: c.Key, id: c.ID, answer: answer{err: err}}
 		})
+		return err
 	}, nil)
 	if err != nil {
 		return err
 	}
-	return answer
+	return answered
 }
 
 func (x *wire) Inspect(ctx context.Context, key string) (picket.Status, error) {
-	return call(ctx, x, "inspect", false, func(context.Context) picket.Status { return x.w.ledger.status(key) }, nil)
+	type inspected struct {
+		picket.Status
+		err error
+	}
+	st, err := call(ctx, x, "inspect", false, func(ctx context.Context) (st inspected) {
+		st.Status, st.err = x.p.store.Inspect(ctx, key)
+		return st
+	}, nil)
+	return st.Status, errors.Join(err, st.err)
 }
 
 // Renew reports in any order, and not on all.
 func (x *wire) Renew(ctx context.Context, cs []picket.Claim, report func(i int, err error)) {
-	g := x.w.ledger
 	what := "renew"
 	for _, c := range cs {
-		what += " " + g.name(c.ID)
+		what += " " + x.w.ledger.name(c.ID)
 	}
-	answers, err := call(ctx, x, what, false, func(ctx context.Context) []error {
-		answers := make([]error, len(cs))
-		for i, c := range cs {
-			answers[i] = g.at(c.Key, func() (err error) {
-				g.mem.Renew(ctx, []picket.Claim{c}, func(_ int, e error) { err = e })
-				g.log("  %s renew %s (ttl %s) -> %v", x.p.name, g.name(c.ID), c.TTL, err)
-				return err
-			})
-		}
-		return answers
-	}, nil)
+	answers, err := call(ctx, x, what, false, func(ctx context.Context) []func(int) { return x.renew(ctx, cs, report) }, nil)
 	if err != nil {
 		return
 	}
 	var all sync.WaitGroup
 	for n := range cs {
 		i := len(cs) - 1 - n
-		if x.w.weather() > calm && x.d.one(15) {
+		if answers[i] == nil || x.w.weather() > calm && x.d.one(15) {
 			continue
 		}
-		all.Go(func() { report(i, answers[i]) })
+		all.Go(func() { answers[i](i) })
 	}
 	all.Wait()
+}
+
+// renew returns how to report each answer that came.
+func (x *wire) renew(ctx context.Context, cs []picket.Claim, report func(i int, err error)) []func(int) {
+	answers := make([]func(int), len(cs))
+	var mu sync.Mutex
+	note := func(i int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		answers[i] = func(i int) { report(i, err) }
+	}
+	if x.w.host.remote() {
+		x.p.store.Renew(ctx, cs, note)
+		return answers
+	}
+	for i, c := range cs {
+		x.carry(c.Key, func() effect {
+			e := effect{op: "renew", key: c.Key, id: c.ID}
+			x.p.store.Renew(ctx, []picket.Claim{c}, func(_ int, err error) { e.err = err })
+			note(i, e.err)
+			return e
+		})
+	}
+	return answers
 }
 
 func (x transferWire) Transfer(ctx context.Context, from, to picket.Claim) (picket.Grant, error) {
 	g := x.w.ledger
 	g.sends(x.p, to, false)
 	g.sends(x.p, from, true)
-	what := "transfer " + g.name(from.ID) + " to " + g.name(to.ID)
-	a, err := call(ctx, x.wire, what, false, func(ctx context.Context) (a answer) {
-		_ = g.at(from.Key, func() error {
-			a.grant, a.err = g.mem.Transfer(ctx, from, to)
-			g.answered(x.p, what, to, a)
-			if a.err == nil || errors.Is(a.err, picket.ErrBusy) {
-				g.count.swapped++
-				g.cleaned(from.ID, nil)
-			}
-			return a.err
+	g.swaps(from, to)
+	a, err := call(ctx, x.wire, "transfer "+g.name(from.ID)+" to "+g.name(to.ID), false, func(ctx context.Context) (a answer) {
+		x.carry(to.Key, func() effect {
+			a.grant, a.err = x.p.store.Transfer(ctx, from, to)
+			e := asked("transfer", to, a)
+			e.from = from.ID
+			return e
 		})
 		return a
 	}, nil)
-	return g.hears(to, a, err)
+	grant, err := g.hears(to, a, err)
+	if err == nil {
+		g.swappedTo(from, to, grant.Waiters)
+	}
+	return grant, err
 }
 
 // watch is a listening at the server.
@@ -316,13 +352,18 @@ type watch struct {
 	err  error
 }
 
-// Watch loses wake-ups, makes some up, and ends some listenings.
+// Watch loses wake-ups, makes some up, and ends some listenings. Now and then a waiter gives up as it is woken.
 func (x watchWire) Watch(ctx context.Context, c picket.Claim) (<-chan struct{}, func(), error) {
 	g := x.w.ledger
 	at, err := call(ctx, x.wire, "watch "+g.name(c.ID), true, func(ctx context.Context) (at watch) {
-		at.wake, at.stop, at.err = g.mem.Watch(ctx, c)
+		time.Sleep(x.s.slow)
+		at.wake, at.stop, at.err = x.p.store.Watch(ctx, c)
 		return at
-	}, func(at watch) { at.stop() })
+	}, func(at watch) {
+		if at.stop != nil {
+			at.stop()
+		}
+	})
 	if err = errors.Join(err, at.err); err != nil {
 		return nil, nil, err
 	}
@@ -337,13 +378,18 @@ func (x watchWire) Watch(ctx context.Context, c picket.Claim) (<-chan struct{}, 
 			select {
 			case <-done:
 				return
+			case <-x.p.hungUp:
+				return
 			case <-life:
 				close(out)
 				return
 			case <-at.wake:
+				if x.w.weather() > calm && x.d.one(6) {
+					x.s.giveUp()
+				}
 			case <-x.spurious():
 			}
-			if x.w.weather() > calm && x.d.one(3) {
+			if x.p.dead.Load() || x.w.weather() > calm && x.d.one(3) {
 				continue
 			}
 			select {
@@ -361,11 +407,4 @@ func (x watchWire) spurious() <-chan time.Time {
 		return nil
 	}
 	return time.After(x.d.between(time.Second, 10*time.Second))
-}
-
-// process is one life of a Locker.
-type process struct {
-	name    string
-	locker  *picket.Locker
-	aborted atomic.Bool // its Shutdown lost patience
 }
