@@ -180,7 +180,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (Status, error) {
 
 // Shutdown refuses new claims and ends waiting ones with ErrClosed, cancels the contexts of held leases with cause ErrClosed, and waits for their
 // releases until ctx ends; meanwhile they are renewed. It closes nothing that the caller made. What is not released by then ends with its TTL.
-// Calls to the store that are under way when ctx ends are told to end, and waited for.
+// Calls to the store that are under way when ctx ends are told to end, and waited for: on Redis that takes a second at most.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	held, quiet := l.core.shutdown()
 	for _, le := range held {

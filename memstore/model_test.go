@@ -283,6 +283,7 @@ func (m *model) transfer(from, to picket.Claim) string {
 		m.burnt[from.ID] = m.now + 10*time.Minute
 	}
 	if !m.mine(from.ID) {
+		m.remove(from.ID)
 		return m.lost(from)
 	}
 	m.finish(from)

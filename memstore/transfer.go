@@ -30,6 +30,7 @@ func (s *Store) Transfer(ctx context.Context, from, to picket.Claim) (picket.Gra
 		return picket.Grant{}, s.lost(from, nil, now)
 	}
 	if !l.rec.is(from.ID) {
+		l.queue.leave(from.ID) // given up, it must not be served
 		return picket.Grant{}, s.lost(from, l.rec, now)
 	}
 	l.end(from, now)

@@ -96,6 +96,17 @@ func TestTransferFromALostClaimDoesNothing(t *testing.T) {
 }
 
 // L3: the reply of a transfer was lost. Asked again it finds nothing to release, and an acquire of the same claim gets the token.
+func TestTransferFromAWaiterTakesItOutOfTheLine(t *testing.T) {
+	bubble(t, func(c client) {
+		c.grant(try("a"))
+		c.busy(wait("w"), "a", 0)
+		_, err := c.Transfer(c.Context(), wait("w"), try("b"))
+		c.isLost(err, picket.ReasonStolen)
+		c.release(try("a"))
+		c.grant(try("b"))
+	})
+}
+
 func TestARepeatedTransferLeavesTheNewHolderAlone(t *testing.T) {
 	bubble(t, func(c client) {
 		c.grant(try("a"))

@@ -94,6 +94,7 @@ func (a answer) grant(s subject, c picket.Claim) (picket.Grant, error) {
 	case "busy":
 		busy := &picket.BusyError{Key: c.Key, Remaining: a.millis(1), Waiters: int(a.number(2))}
 		if rec, ok := parseRecord(a.text(0)); ok {
+			busy.Remaining = max(busy.Remaining, time.Millisecond) // PTTL rounds down, and 0 would say that nobody knows
 			busy.Holder = rec.holder
 		}
 		return picket.Grant{}, busy

@@ -253,6 +253,12 @@ func TestTransferScript(t *testing.T) {
 			release C doubt -> lost stolen 0
 			transfer B to C -> gone 600000
 			inspect -> lock [B T1 held ttl=30000 delay=0] 30000 T1 0`},
+		{"what is given up in the queue is not served", `
+			acquire A -> granted T1 0
+			acquire B queue -> busy [A T1 held ttl=30000 delay=0] 30000 0
+			transfer B doubt to C -> lost stolen 0
+			release A -> done
+			inspect -> lock 0 T1 0`},
 		{"the min hold of the first keeps the second out", `
 			acquire A -> granted T1 0
 			transfer A minhold=5000 to B -> busy [- T1 kept ttl=30000 delay=0] 5000 0`},

@@ -41,6 +41,7 @@ local function transfer(first, at)
   if rest then return {'gone', rest} end
   readToken(l)
   if not mine(l, from) then
+    leave(l, from)
     if doubt then bury(l, from) end
     return lost(l, from)
   end
