@@ -41,8 +41,10 @@ local function transfer(first, at)
   if rest then return {'gone', rest} end
   readToken(l)
   if not mine(l, from) then
+    settle(l)
     leave(l, from)
     if doubt then bury(l, from) end
+    tidy(l)
     return lost(l, from)
   end
   mint(l) -- fails here, before anything is given back
