@@ -72,7 +72,7 @@ func (l *lane) travel(ctx context.Context, e *entry) error {
 	case f == nil:
 		return l.await(ctx, ends, e)
 	case e.direct:
-		defer l.leaveAir(f) // also when a hook of the client panics, and the caller lives on
+		defer l.finish(f) // also when a hook of the client panics, and the caller lives on
 		l.fly(f, e.args[:])
 		return nil
 	}
@@ -81,14 +81,14 @@ func (l *lane) travel(ctx context.Context, e *entry) error {
 		l.goOn(f)
 	})
 	if err != nil {
-		l.leaveAir(f)
+		l.finish(f)
 		return err
 	}
 	return l.await(ctx, ends, e)
 }
 
-// leaveAir ends a call that this goroutine made, or could not make; another one goes on if somebody waits.
-func (l *lane) leaveAir(f *flight) {
+// finish lands a call that this goroutine made, or could not make; another one goes on if somebody waits.
+func (l *lane) finish(f *flight) {
 	if next := l.land(f); next != nil {
 		l.launch(next)
 	}
