@@ -191,7 +191,7 @@ func (s *Store) failed(ctx context.Context, about subject, err error) error {
 	if strings.HasPrefix(err.Error(), noSentinel) {
 		return masterless(about, err, left)
 	}
-	if reply, ok := errors.AsType[redis.Error](err); ok && reply != redis.Nil { //nolint:errorlint // what go-redis says around it is of no use
+	if reply, ok := errors.AsType[redis.Error](err); ok && reply != redis.Nil {
 		return refusal(about, reply.Error(), "", left)
 	}
 	e := &serverError{subject: about, sentinel: picket.ErrUnavailable, advice: "no answer from the server", cause: err, left: left, unsent: neverSent(err)}
@@ -217,7 +217,7 @@ func masterless(about subject, err, left error) error {
 	switch {
 	case !ok:
 		return e
-	case reply == redis.Nil: //nolint:errorlint // as above
+	case reply == redis.Nil:
 		e.advice = "Sentinel knows no master of that name: check MasterName of the client"
 		return e
 	}
