@@ -48,7 +48,7 @@ var luaMutants = []mutant{
 	},
 	{
 		"a transfer in doubt that finds nothing leaves no tombstone", "3.1",
-		[]edit{{claimLua, "    if doubt then bury(l, from) end\n    return lost", "    return lost"}},
+		[]edit{{claimLua, "    if doubt then bury(l, from) end\n    tidy(l)\n    return lost", "    tidy(l)\n    return lost"}},
 		[]string{ghost},
 		"",
 	},
