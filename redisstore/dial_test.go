@@ -78,11 +78,7 @@ func wantUnsent(t *testing.T, c *redis.Client, want error, says string) {
 		}
 		_, err = s.Acquire(t.Context(), claim("k"))
 	}
-	unsent, ok := errors.AsType[interface {
-		error
-		Unsent() bool
-	}](err)
-	if !errors.Is(err, want) || !ok || !unsent.Unsent() {
+	if !errors.Is(err, want) || !unsent(err) {
 		t.Errorf("Acquire = %v, want %v without doubt", err, want)
 		return
 	}

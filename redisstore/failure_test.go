@@ -143,11 +143,7 @@ func TestNoConnectionIsNoDoubt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := s.Acquire(ctx, claim("k"))
-	unsent, ok := errors.AsType[interface {
-		error
-		Unsent() bool
-	}](err)
-	if !errors.Is(err, picket.ErrUnavailable) || !ok || !unsent.Unsent() {
+	if !errors.Is(err, picket.ErrUnavailable) || !unsent(err) {
 		t.Errorf("Acquire = %v, want ErrUnavailable without doubt", err)
 	}
 	began := time.Now()

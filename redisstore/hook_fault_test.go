@@ -116,11 +116,7 @@ func TestAClaimThatFoundNoConnectionIsNotInDoubt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Acquire(ctx, claim("k"))
-	unsent, ok := errors.AsType[interface {
-		error
-		Unsent() bool
-	}](err)
-	if !errors.Is(err, picket.ErrUnavailable) || !ok || !unsent.Unsent() {
+	if !errors.Is(err, picket.ErrUnavailable) || !unsent(err) {
 		t.Errorf("Acquire = %v, want ErrUnavailable and no doubt", err)
 	}
 }

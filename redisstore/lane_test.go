@@ -127,10 +127,7 @@ func TestTheErrorOfACallReachesEachClaimOfIt(t *testing.T) {
 	}
 	proxy.Sometimes(1, redistest.Answer("OOM command not allowed when used memory > 'maxmemory'."), "evalsha")
 	for key, err := range together(t, server, s, 100).errs {
-		if unsent, ok := errors.AsType[interface {
-			error
-			Unsent() bool
-		}](err); !errors.Is(err, picket.ErrRefused) || !ok || !unsent.Unsent() {
+		if !errors.Is(err, picket.ErrRefused) || !unsent(err) {
 			t.Errorf("Acquire(%q) = %v, want ErrRefused, unsent", key, err)
 		}
 	}
@@ -167,11 +164,7 @@ func TestWhoLeavesBeforeItsClaimWasSentIsNotInDoubt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		_, err := s.Acquire(ctx, claim("second"+strconv.Itoa(tries)))
-		unsent, ok := errors.AsType[interface {
-			error
-			Unsent() bool
-		}](err)
-		return ok && unsent.Unsent() && errors.Is(err, context.DeadlineExceeded)
+		return unsent(err) && errors.Is(err, context.DeadlineExceeded)
 	})
 	if !ended {
 		t.Error("a claim that waited for company was in doubt when its caller left")

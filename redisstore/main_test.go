@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"runtime"
@@ -61,4 +62,13 @@ func locker(t testing.TB, s picket.Store, opts ...picket.Option) *picket.Locker 
 		_ = l.Shutdown(ctx)
 	})
 	return l
+}
+
+// unsent reports whether err says that nothing was executed.
+func unsent(err error) bool {
+	u, ok := errors.AsType[interface {
+		error
+		Unsent() bool
+	}](err)
+	return ok && u.Unsent()
 }

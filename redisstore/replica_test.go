@@ -29,10 +29,7 @@ func TestAGrantThatReplicasDoNotHaveIsUndone(t *testing.T) {
 	c1 := claim("k")
 	_, err := s.Acquire(t.Context(), c1)
 	wantReplicasError(t, err, "k")
-	if u, ok := errors.AsType[interface {
-		error
-		Unsent() bool
-	}](err); ok && u.Unsent() {
+	if unsent(err) {
 		t.Errorf("Acquire = %v without doubt, but its record may be there", err)
 	}
 	if c.Exists(t.Context(), "lock:{k}").Val() == 0 { // another call of the same claim may have been granted meanwhile

@@ -72,9 +72,6 @@ func EndsOf(ctx context.Context) (e Ends) {
 	}
 }
 
-// OnlyDeadline reports whether ctx never ends, or is a Context that nothing but its own bound, or its life, can end.
-func OnlyDeadline(ctx context.Context) bool { return EndsOf(ctx).Parent == nil }
-
 // Stop ends c and frees its timer.
 func (c *Context) Stop() {
 	c.mu.Lock()

@@ -153,7 +153,7 @@ func TestChildrenStartNoGoroutine(t *testing.T) {
 	})
 }
 
-func TestOnlyDeadlineKnowsWhatElseCanEndAContext(t *testing.T) {
+func TestEndsOfKnowsWhatElseThanItsBoundCanEndAContext(t *testing.T) {
 	t.Parallel()
 	ending, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -172,7 +172,7 @@ func TestOnlyDeadlineKnowsWhatElseCanEndAContext(t *testing.T) {
 		{"a bound on a detached bound", bound.New(bound.Detached(ending, time.Hour), time.Hour), true},
 		{"a bound on a bound that can be cancelled", bound.New(bound.New(ending, time.Hour), time.Hour), false},
 	} {
-		if got := bound.OnlyDeadline(c.ctx); got != c.want {
+		if got := bound.EndsOf(c.ctx).Parent == nil; got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
