@@ -105,17 +105,17 @@ func (b *batches) transfer(from, to picket.Claim) part {
 
 // send makes one call of all and checks what it did.
 func (b *batches) send(all []part) {
-	f := &flight{}
+	var es []*entry
 	given := map[string]bool{}
 	for _, p := range all {
 		p.cut()
-		f.es = append(f.es, p.entry)
+		es = append(es, p.entry)
 		given[p.gives] = true
 	}
 	if len(all) == 0 {
 		return
 	}
-	r := request{script: claimScript, keys: len(suffixes) * len(all), claims: len(all), args: f.arguments(nil)}
+	r := request{script: claimScript, keys: len(suffixes) * len(all), claims: len(all), args: arguments(es, nil)}
 	raw, err := eval(b.Context(), b.client, r)
 	if err != nil {
 		b.Fatal(err)

@@ -66,7 +66,7 @@ func (s *Store) Acquire(ctx context.Context, c picket.Claim) (picket.Grant, erro
 	e := s.newEntry("acquire", c.Key)
 	about := e.subject
 	e.asking(s, c)
-	a, err := s.grants.ask(ctx, e)
+	a, err := s.ask(ctx, e, (*node).granting)
 	if err != nil {
 		return picket.Grant{}, err
 	}
@@ -89,7 +89,7 @@ func (s *Store) Transfer(ctx context.Context, from, to picket.Claim) (picket.Gra
 	about := e.subject
 	e.leaving(from, markTransfer)
 	e.asking(s, to)
-	a, err := s.grants.ask(ctx, e)
+	a, err := s.ask(ctx, e, (*node).granting)
 	if err != nil {
 		return picket.Grant{}, err
 	}
@@ -111,7 +111,7 @@ func (s *Store) Release(ctx context.Context, c picket.Claim) error {
 	e := s.newEntry("release", c.Key)
 	about := e.subject
 	e.leaving(c, markLeaving)
-	a, err := s.releases.ask(ctx, e)
+	a, err := s.ask(ctx, e, (*node).releasing)
 	switch {
 	case err != nil:
 		return err

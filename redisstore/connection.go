@@ -24,14 +24,15 @@ var errIdle = errors.New("nobody listens")
 // connection is one subscription connection, from its opening to its loss. Two goroutines use it: serve writes, receive reads. go-redis' own receive loop is not used: it
 // never notices a connection that has gone silent.
 type connection struct {
+	ear    *ear
 	l      *listener
 	pubsub *redis.PubSub
 }
 
-func newConnection(l *listener) *connection {
-	ctx := bound.New(l.ctx, writeBound)
+func newConnection(e *ear) *connection {
+	ctx := bound.New(e.l.ctx, writeBound)
 	defer ctx.Stop()
-	return &connection{l: l, pubsub: l.store.shared.Subscribe(ctx)} // no channels yet: sends nothing
+	return &connection{ear: e, l: e.l, pubsub: e.node.shared.Subscribe(ctx)} // no channels yet: sends nothing
 }
 
 // serve subscribes what is asked for and pings, until the connection fails, nobody listens any more, or the Store is closed.
@@ -44,7 +45,8 @@ func (c *connection) serve() error {
 	defer tick.Stop()
 	started, pinged := false, time.Now()
 	for {
-		join, part, done := c.l.changes(time.Now())
+		c.ear.find()
+		join, part, done := c.ear.changes(time.Now())
 		if done {
 			return errIdle
 		}
@@ -56,7 +58,7 @@ func (c *connection) serve() error {
 			reader.Go(func() { failed <- c.receive() })
 		}
 		select {
-		case <-c.l.kick:
+		case <-c.ear.kick:
 		case now := <-tick.C:
 			if now.Sub(pinged) < pingEvery-lookEvery/2 {
 				continue
@@ -73,22 +75,51 @@ func (c *connection) serve() error {
 	}
 }
 
-// update tells the server what to send us.
-func (c *connection) update(join, part []string) error {
+// update tells the server what to send us. A command must not name shard channels of two slots, so each of these has its own.
+func (c *connection) update(join, part []*channel) error {
 	ctx := bound.New(c.l.ctx, writeBound)
 	defer ctx.Stop()
-	for names := range slices.Chunk(join, joinAtOnce) {
-		if err := c.pubsub.Subscribe(ctx, names...); err != nil {
-			if _, answered := errors.AsType[redis.Error](err); answered {
-				c.l.refuse(err)
-			}
+	shards, names := apart(join)
+	for _, name := range shards {
+		if err := c.subscribed(c.pubsub.SSubscribe(ctx, name)); err != nil {
 			return err
 		}
 	}
-	if len(part) == 0 {
+	for some := range slices.Chunk(names, joinAtOnce) {
+		if err := c.subscribed(c.pubsub.Subscribe(ctx, some...)); err != nil {
+			return err
+		}
+	}
+	shards, names = apart(part)
+	for _, name := range shards {
+		if err := c.pubsub.SUnsubscribe(ctx, name); err != nil {
+			return err
+		}
+	}
+	if len(names) == 0 {
 		return nil
 	}
-	return c.pubsub.Unsubscribe(ctx, part...)
+	return c.pubsub.Unsubscribe(ctx, names...)
+}
+
+// apart returns the names of the shard channels among all, and those of the others.
+func apart(all []*channel) (shards, names []string) {
+	for _, ch := range all {
+		if ch.sharded {
+			shards = append(shards, ch.name)
+		} else {
+			names = append(names, ch.name)
+		}
+	}
+	return shards, names
+}
+
+// subscribed looks at the error of a subscription that was sent: the answer comes later, but the connection may have been refused.
+func (c *connection) subscribed(err error) error {
+	if _, answered := errors.AsType[redis.Error](err); answered {
+		c.ear.answered(err)
+	}
+	return err
 }
 
 func (c *connection) ping(started bool) error {
@@ -107,7 +138,7 @@ func (c *connection) receive() error {
 		got, err := c.pubsub.ReceiveTimeout(ctx, silence)
 		ctx.Stop()
 		if _, answered := errors.AsType[redis.Error](err); answered {
-			c.l.refuse(err)
+			c.ear.answered(err)
 			continue
 		}
 		if err != nil {
@@ -115,8 +146,11 @@ func (c *connection) receive() error {
 		}
 		switch m := got.(type) {
 		case *redis.Subscription:
-			if m.Kind == "subscribe" {
-				c.l.confirm(m.Channel)
+			switch m.Kind {
+			case "subscribe", "ssubscribe":
+				c.ear.confirm(m.Channel)
+			case "sunsubscribe":
+				c.ear.dropped(m.Channel)
 			}
 		case *redis.Message:
 			c.l.deliver(m.Payload)

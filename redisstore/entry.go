@@ -73,12 +73,17 @@ func (s *Store) newEntry(op, name string) *entry {
 	return e
 }
 
-// recycle is for the caller that has its answer: nobody else knows e any more.
-func (s *Store) recycle(e *entry) {
-	e.subject, e.n, e.text = subject{}, 0, e.text[:0]
+// again makes e ready for another way, after an answer that said that nothing was done.
+func (e *entry) again() {
 	e.direct, e.sent, e.until = false, false, time.Time{}
 	e.told.Store(false)
 	e.answer, e.err = answer{}, nil
+}
+
+// recycle is for the caller that has its answer: nobody else knows e any more.
+func (s *Store) recycle(e *entry) {
+	e.subject, e.n, e.text = subject{}, 0, e.text[:0]
+	e.again()
 	s.entries.Put(e)
 }
 
@@ -103,8 +108,8 @@ func (e *entry) asking(s *Store, c picket.Claim) {
 	queue, life, process := int64(0), defaultLife, "-"
 	if c.Queue {
 		queue = 1
-		if s.listen.hears(c.ID) {
-			process = s.process
+		if heard := s.listen.hears(c.ID); heard != "" {
+			process = heard
 		}
 	}
 	if c.Recheck > 0 {

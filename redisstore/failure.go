@@ -81,6 +81,8 @@ type verdict struct {
 
 const permissions = "the Redis user lacks a permission: see the ACL line in the documentation of redisstore"
 
+const clustered = "the server belongs to a Cluster: use redis.NewClusterClient"
+
 // verdicts on the error replies that Redis and Valkey give. All of them say that the command, or the claim's part of the script, was not executed.
 var verdicts = []verdict{
 	{begins: "READONLY", sentinel: picket.ErrUnavailable, advice: "the server is a replica and takes no writes: connect to the master, or through Sentinel"},
@@ -94,6 +96,7 @@ var verdicts = []verdict{
 	{begins: "max number of clients", sentinel: picket.ErrUnavailable, advice: "the server takes no more connections: raise maxclients, or lower the clients' pool sizes"},
 	{begins: "UNKILLABLE", sentinel: picket.ErrUnavailable, advice: "a script that has written keeps the server busy"},
 	{begins: "Script killed", sentinel: picket.ErrUnavailable, advice: "the script was ended by SCRIPT KILL before it wrote"},
+	{begins: "Script attempted to access a non local key", sentinel: picket.ErrUnavailable, advice: "the slot is being moved, try again", doubt: true},
 	{begins: "Error running script", sentinel: picket.ErrUnavailable, advice: "the script was ended", doubt: true},
 
 	{begins: "OOM", sentinel: picket.ErrRefused, advice: "the server is out of memory: raise maxmemory or free some; releases go on working"},
@@ -113,10 +116,11 @@ var verdicts = []verdict{
 	{begins: "Unknown Redis command called from", sentinel: picket.ErrRefused, advice: "the server lacks a command: Redis 7.0 or Valkey 7.2 is needed"},
 	{begins: "NOPROTO", sentinel: picket.ErrRefused, advice: "the server does not speak the client's protocol: Redis 7.0 or Valkey 7.2 is needed"},
 	{begins: "DB index is out of range", sentinel: picket.ErrRefused, advice: "the server has no database of that number: check DB of the client"},
-	{begins: "SELECT is not allowed in cluster mode", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
-	{begins: "MOVED", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
-	{begins: "ASK", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
-	{begins: "CROSSSLOT", sentinel: picket.ErrUnsupported, advice: "the server belongs to a Cluster, which is not supported yet"},
+	{begins: "This instance has cluster support disabled", sentinel: picket.ErrRefused, advice: "the server belongs to no Cluster: use redis.NewClient"},
+	{begins: "SELECT is not allowed in cluster mode", sentinel: picket.ErrUnsupported, advice: clustered},
+	{begins: "MOVED", sentinel: picket.ErrUnsupported, advice: clustered},
+	{begins: "ASK", sentinel: picket.ErrUnsupported, advice: clustered},
+	{begins: "CROSSSLOT", sentinel: picket.ErrUnsupported, advice: clustered},
 }
 
 // sentinelVerdicts come first for what Sentinels answer, which have users of their own.
@@ -181,6 +185,16 @@ func (s *Store) failed(ctx context.Context, about subject, err error) error {
 	if _, ok := errors.AsType[unsentError](err); ok {
 		return err
 	}
+	if _, ok := errors.AsType[*hop](err); ok {
+		return err
+	}
+	if unrouted, ok := errors.AsType[unroutedError](err); ok {
+		err = s.failed(ctx, about, unrouted.error)
+		if failure, ok := errors.AsType[*serverError](err); ok {
+			failure.unsent = true
+		}
+		return err
+	}
 	if _, ok := errors.AsType[*ReplicasError](err); ok {
 		return err
 	}
@@ -235,8 +249,8 @@ type idleError struct{ error }
 func (e idleError) Unwrap() error { return e.error }
 
 // begun marks an error of go-redis' that says that it only waited for a connection: then it is the bare one of the ctx. A hook may return that at any time.
-func (s *Store) begun(err error) error {
-	if s.single != nil && s.single != s.shared && (err == context.DeadlineExceeded || err == context.Canceled) { //nolint:errorlint // not one that wraps it
+func (n *node) begun(err error) error {
+	if n.single != nil && n.single != n.shared && (err == context.DeadlineExceeded || err == context.Canceled) { //nolint:errorlint // not one that wraps it
 		return idleError{err}
 	}
 	return err

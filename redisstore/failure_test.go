@@ -174,7 +174,7 @@ func TestNewRefusesWhatCannotBeRight(t *testing.T) {
 	t.Parallel()
 	ok := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	unbound := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: -1})
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ReadTimeout: -1})
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	for _, c := range []redis.UniversalClient{ok, unbound, cluster, ring} {
 		t.Cleanup(func() { _ = c.Close() })
@@ -188,7 +188,8 @@ func TestNewRefusesWhatCannotBeRight(t *testing.T) {
 		{"no client", nil, nil, picket.ErrInvalid},
 		{"a nil *redis.Client", (*redis.Client)(nil), nil, picket.ErrInvalid},
 		{"no read timeout", unbound, nil, picket.ErrInvalid},
-		{"a Cluster", cluster, nil, picket.ErrUnsupported},
+		{"a nil *redis.ClusterClient", (*redis.ClusterClient)(nil), nil, picket.ErrInvalid},
+		{"no read timeout on a Cluster", cluster, nil, picket.ErrInvalid},
 		{"a Ring", ring, nil, picket.ErrUnsupported},
 		{"a brace in the prefix", ok, []redisstore.Option{redisstore.WithPrefix("a{b")}, picket.ErrInvalid},
 		{"no replicas", ok, []redisstore.Option{redisstore.WithReplicas(0, time.Second)}, picket.ErrInvalid},

@@ -50,15 +50,15 @@ func (f *flight) Err() error {
 // Value is the caller's, if the flight is for one claim.
 func (f *flight) Value(key any) any { return f.values.Value(key) }
 
-// arguments writes those of the call to args, which may be nil: first all keys, then all the rest.
-func (f *flight) arguments(args []any) []any {
-	args = slices.Grow(args[:0], places+len(f.es)*mostWords)[:places]
-	for _, e := range f.es {
+// arguments writes those of a call for es to args, which may be nil: first all keys, then all the rest.
+func arguments(es []*entry, args []any) []any {
+	args = slices.Grow(args[:0], places+len(es)*mostWords)[:places]
+	for _, e := range es {
 		for i := range suffixes {
 			args = append(args, &e.words[i])
 		}
 	}
-	for _, e := range f.es {
+	for _, e := range es {
 		for i := len(suffixes); i < e.n; i++ {
 			args = append(args, &e.words[i])
 		}

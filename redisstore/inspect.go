@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -57,45 +59,96 @@ func (a answer) status(s subject, key string) (picket.Status, error) {
 	return st, nil
 }
 
-// List yields the keys with a record that begin with prefix, in no order, each once. It walks all keys of the server in small steps; a lock that comes or goes meanwhile
-// may or may not be among them. A key that holds no record of ours is skipped.
+// List yields the keys with a record that begin with prefix, in no order, each once. It walks all keys of the server, or of all masters of the Cluster, in small steps; a lock
+// that comes or goes meanwhile may or may not be among them. A key that holds no record of ours is skipped.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[picket.Status, error] {
 	return func(yield func(picket.Status, error) bool) {
 		pattern := globber.Replace(s.set.prefix+"{"+escaper.Replace(prefix)) + "*}"
+		masters, err := s.masters(ctx)
+		if err != nil {
+			yield(picket.Status{}, s.failed(ctx, subject{op: "list"}, err))
+			return
+		}
 		seen := map[string]bool{}
-		for cursor := uint64(0); ; {
-			names, next, err := s.scan(ctx, cursor, pattern, seen)
-			if err != nil {
-				yield(picket.Status{}, err)
+		for _, n := range masters {
+			if !n.list(ctx, pattern, seen, yield) {
 				return
 			}
-			if !s.yieldAll(ctx, names, yield) || next == 0 {
-				return
-			}
-			cursor = next
 		}
 	}
 }
 
+// masters are the servers that have keys.
+func (s *Store) masters(ctx context.Context) ([]*node, error) {
+	if s.atlas == nil {
+		return []*node{s.home}, nil
+	}
+	return s.atlas.masters(ctx)
+}
+
+// list is List for one server; false ends the listing.
+func (n *node) list(ctx context.Context, pattern string, seen map[string]bool, yield func(picket.Status, error) bool) bool {
+	for cursor := uint64(0); ; {
+		names, next, err := n.scan(ctx, cursor, pattern, seen)
+		if err != nil {
+			yield(picket.Status{}, err)
+			return false
+		}
+		if !n.yieldAll(ctx, names, yield) {
+			return false
+		}
+		if next == 0 {
+			return true
+		}
+		cursor = next
+	}
+}
+
 // yieldAll inspects the names and yields those with a record; false ends the listing.
-func (s *Store) yieldAll(ctx context.Context, names []string, yield func(picket.Status, error) bool) bool {
-	for len(names) > 0 {
-		n := min(len(names), inspectCount)
-		r := s.inspection(names[:n]...)
-		all, err := s.call(ctx, r)
+func (n *node) yieldAll(ctx context.Context, names []string, yield func(picket.Status, error) bool) bool {
+	for some := range slices.Chunk(names, inspectCount) {
+		all, err := n.inspect(ctx, some)
 		if err != nil {
 			yield(picket.Status{}, err)
 			return false
 		}
 		for i, a := range all {
-			st, err := a.status(r.subject, names[i])
+			st, err := a.status(subject{op: "inspect"}, some[i])
 			if err == nil && st.State != picket.StatusFree && !yield(st, nil) {
 				return false
 			}
 		}
-		names = names[n:]
 	}
 	return true
+}
+
+// inspect reports on several locks whose keys were found here.
+func (n *node) inspect(ctx context.Context, names []string) ([]answer, error) {
+	if n.store.atlas == nil {
+		return n.store.call(ctx, n.store.inspection(names...))
+	}
+	rs := make([]request, len(names))
+	for i, name := range names {
+		rs[i] = n.store.inspection(name)
+	}
+	out, err := send(ctx, n.store, callBound, func(ctx context.Context) ([]outcome, error) { return n.deliver(ctx, n.client, rs, false), nil })
+	if err != nil {
+		return nil, n.store.failed(ctx, subject{op: "list"}, err)
+	}
+	all := make([]answer, len(names))
+	for i, o := range out {
+		var one []answer
+		if _, moves := errors.AsType[*hop](o.err); moves {
+			one, err = n.store.call(ctx, rs[i])
+		} else if err = o.err; err == nil {
+			one, err = answers(rs[i], o.raw)
+		}
+		if err != nil {
+			return nil, n.store.failed(ctx, subject{op: "list"}, err)
+		}
+		all[i] = one[0]
+	}
+	return all, nil
 }
 
 // scanOnce is not repeated by go-redis, which would wait in between and hide what the server says.
@@ -105,25 +158,27 @@ type scanOnce struct{ *redis.ScanCmd }
 func (scanOnce) NoRetry() bool { return true }
 
 // scan takes one step through the server's keys and returns the names of records that were not seen before.
-func (s *Store) scan(ctx context.Context, cursor uint64, pattern string, seen map[string]bool) (names []string, next uint64, err error) {
-	raw, err := s.send(ctx, func(ctx context.Context) ([]any, error) {
+func (n *node) scan(ctx context.Context, cursor uint64, pattern string, seen map[string]bool) (names []string, next uint64, err error) {
+	type step struct {
+		keys []string
+		next uint64
+	}
+	got, err := send(ctx, n.store, callBound, func(ctx context.Context) (step, error) {
 		cmd := scanOnce{redis.NewScanCmd(ctx, nil, "scan", cursor, "match", pattern, "count", scanCount)}
-		if err := s.client.Process(ctx, cmd); err != nil {
-			return nil, err
+		if err := n.client.Process(ctx, cmd); err != nil {
+			return step{}, n.begun(err)
 		}
 		keys, next := cmd.Val()
-		return []any{keys, next}, nil
+		return step{keys, next}, nil
 	})
 	if err != nil {
-		return nil, 0, s.failed(ctx, subject{op: "list"}, err)
+		return nil, 0, n.store.failed(ctx, subject{op: "list"}, err)
 	}
-	keys, _ := raw[0].([]string)
-	next, _ = raw[1].(uint64)
-	for _, key := range keys {
-		if name, ok := s.name(key); ok && !seen[name] {
+	for _, key := range got.keys {
+		if name, ok := n.store.name(key); ok && !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}
 	}
-	return names, next, nil
+	return names, got.next, nil
 }

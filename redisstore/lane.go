@@ -18,15 +18,18 @@ const (
 	laneOverdue = 50 * time.Millisecond // a call that takes longer no longer counts as under way: a connection that is stuck must not stop the others
 )
 
+// carrier sends what es ask for, with args for the arguments, and gives each its outcome. It returns args to be used again.
+type carrier func(ctx context.Context, es []*entry, args []any) []any
+
 // lane is the way of claims to the server. While calls are under way, claims that arrive gather, and leave together in one call (DESIGN 4.2). A claim that finds the lane
 // free leaves alone and at once.
 type lane struct {
-	store  *Store
-	carry  func(context.Context, request, []*entry) // sends them and gives each its outcome
-	limit  time.Duration                            // of one call
-	claims int                                      // in one call
-	flying int                                      // calls under way, not counting those overdue
-	most   int                                      // counting them
+	node   *node
+	carry  carrier
+	limit  time.Duration // of one call
+	claims int           // in one call
+	flying int           // calls under way, not counting those overdue
+	most   int           // counting them
 
 	mu      sync.Mutex
 	air     []*flight // under way
@@ -35,14 +38,13 @@ type lane struct {
 	timer   *time.Timer
 }
 
-// ask sends e and returns its answer. It returns soon after ctx ends, whatever the network does. The caller must not use e any more.
+// ask sends e and returns its answer. It returns soon after ctx ends, whatever the network does. The caller must not use e any more, unless the answer is a hop.
 func (l *lane) ask(ctx context.Context, e *entry) (answer, error) {
-	e.cut()
 	err := ctx.Err()
 	switch {
 	case err != nil:
 		err = unsentError{err}
-	case l.store.crew.over.Load():
+	case l.node.store.crew.over.Load():
 		err = errClosed
 	default:
 		err = l.travel(ctx, e)
@@ -55,11 +57,11 @@ func (l *lane) ask(ctx context.Context, e *entry) (answer, error) {
 			err = e.err
 		}
 		if err == nil { // else a hook of the client may have given the call up, and its command is still to be sent
-			l.store.recycle(e)
+			l.node.store.recycle(e)
 		}
 	}
 	if err != nil {
-		return answer{}, l.store.failed(ctx, about, err)
+		return answer{}, l.node.store.failed(ctx, about, err)
 	}
 	return a, a.failure(about)
 }
@@ -76,7 +78,7 @@ func (l *lane) travel(ctx context.Context, e *entry) error {
 		l.fly(f, e.args[:])
 		return nil
 	}
-	err := l.store.crew.run(func() {
+	err := l.node.store.crew.run(func() {
 		l.fly(f, e.args[:])
 		l.goOn(f)
 	})
@@ -105,7 +107,7 @@ func (l *lane) board(ctx context.Context, e *entry, ends bound.Ends) *flight {
 		l.setAlarm(now, e.until)
 		return nil
 	}
-	e.sent, e.direct, e.alone[0] = true, l.store.obeys(ends), e
+	e.sent, e.direct, e.alone[0] = true, l.node.store.obeys(ends), e
 	f := newFlight(ctx, now, l.limit, e.alone[:])
 	if d, ok := ctx.Deadline(); ok && d.Before(f.until) {
 		f.until = d
@@ -248,7 +250,7 @@ func (l *lane) land(f *flight) (next *flight) {
 
 // launch begins a call on a goroutine of the crew's.
 func (l *lane) launch(f *flight) {
-	err := l.store.crew.run(func() {
+	err := l.node.store.crew.run(func() {
 		l.fly(f, nil)
 		l.goOn(f)
 	})
@@ -283,8 +285,7 @@ func (l *lane) arrive(f *flight) (next *flight) {
 
 // fly makes the call. It uses args for its arguments, and returns them to be used again.
 func (l *lane) fly(f *flight, args []any) []any {
-	args = f.arguments(args)
-	l.carry(f, request{subject: f.es[0].subject, script: claimScript, keys: len(f.es) * len(suffixes), claims: len(f.es), args: args}, f.es)
+	args = l.carry(f, f.es, args)
 	if f.es[0].err != nil { // as for entries: it may still be read
 		return nil
 	}

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -22,16 +21,17 @@ const (
 
 type signal = struct{}
 
-// listener hears the wake-ups of this Store's waiters over one connection, which exists only while somebody waits. What it does not hear, polls find.
+// listener hears the wake-ups of this Store's waiters, over one connection to each server that publishes them, which exists only while somebody waits. What it does not hear,
+// polls find.
 type listener struct {
 	store  *Store
-	ctx    context.Context //nolint:containedctx // of the listener's goroutine, from start to close
+	ctx    context.Context //nolint:containedctx // of the listener's goroutines, from start to close
 	cancel context.CancelFunc
-	kick   chan signal // something changed for the goroutine
 
 	mu       sync.Mutex
 	closed   bool
-	running  bool
+	classic  bool                // on a Cluster: shard channels are refused
+	ears     map[*node]*ear      // one for each server that was listened to
 	watches  map[string]*watch   // by claim id
 	channels map[string]*channel // by name
 }
@@ -45,12 +45,19 @@ type watch struct {
 
 // channel is a Redis channel that claims listen to.
 type channel struct {
+	record  string // of the lock
+	process string // as the scripts know this Store
 	name    string
+	sharded bool // published in the node of its slot only
+	ear     *ear
+
 	watches int
 	idle    time.Time   // since when nobody listens
 	asked   bool        // a subscription was sent on this connection
 	heard   bool        // and confirmed
 	before  bool        // was confirmed on an earlier connection: wake-ups may have been missed
+	lost    bool        // on a Cluster: its node has to be found again
+	hop     *hop        // where it was said to be; nil: nowhere
 	ready   chan signal // closed when confirmed or refused
 	err     error       // why it was refused
 }
@@ -58,8 +65,7 @@ type channel struct {
 func (l *listener) start(s *Store) {
 	l.store = s
 	l.ctx, l.cancel = context.WithCancel(bound.None())
-	l.kick = make(chan signal, 1)
-	l.watches, l.channels = map[string]*watch{}, map[string]*channel{}
+	l.ears, l.watches, l.channels = map[*node]*ear{}, map[string]*watch{}, map[string]*channel{}
 }
 
 // close ends the listening; every wake channel stays open and silent.
@@ -70,12 +76,18 @@ func (l *listener) close() {
 	l.cancel()
 }
 
-// hears reports whether a wake-up for the claim would be heard.
-func (l *listener) hears(id string) bool {
+// hears returns the process to publish to for the claim, or "" if a wake-up would not be heard.
+func (l *listener) hears(id string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.watches[id]
-	return w != nil && w.channel.heard
+	if w == nil || !w.channel.heard {
+		return ""
+	}
+	if at := w.channel.ear.at; w.channel.sharded && at != "" {
+		return w.channel.process + "@" + at
+	}
+	return w.channel.process
 }
 
 // Watch returns, when the subscription is confirmed, a channel that gets a value when the claim was handed the lock, and stop, which ends the listening. A claim has one
@@ -87,36 +99,65 @@ func (s *Store) Watch(ctx context.Context, c picket.Claim) (<-chan struct{}, fun
 	if err := ctx.Err(); err != nil {
 		return nil, nil, unsentError{err}
 	}
-	w, err := s.listen.add(c.ID, s.channel(c.Key))
-	if err != nil {
-		return nil, nil, err
+	wake, stop, again, err := s.watch(ctx, c)
+	if again {
+		wake, stop, _, err = s.watch(ctx, c)
 	}
-	stop := func() { s.listen.remove(c.ID, w) }
+	if err != nil {
+		return nil, nil, s.failed(ctx, subject{"watch", c.Key}, err)
+	}
+	return wake, stop, nil
+}
+
+// watch is one attempt; again says that another way of listening is left.
+func (s *Store) watch(ctx context.Context, c picket.Claim) (wake <-chan struct{}, stop func(), again bool, err error) {
+	record, n := s.record(c.Key), s.home
+	if n == nil {
+		if n, err = s.atlas.at(ctx, record); err != nil {
+			return nil, nil, false, err
+		}
+	}
+	w, err := s.listen.add(c.ID, record, n)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	stop = func() { s.listen.remove(c.ID, w) }
 	select {
 	case <-w.channel.ready:
 	case <-ctx.Done():
 		stop()
-		return nil, nil, s.failed(ctx, subject{"watch", c.Key}, ctx.Err())
+		return nil, nil, false, ctx.Err()
 	case <-s.listen.ctx.Done():
 		stop()
-		return nil, nil, errClosed
+		return nil, nil, false, errClosed
 	}
-	if err := s.listen.refused(w.channel); err != nil {
+	if again, err = s.listen.refused(w.channel); err != nil {
 		stop()
-		return nil, nil, s.failed(ctx, subject{"watch", c.Key}, err)
+		return nil, nil, again, err
 	}
-	return w.wake, stop, nil
+	return w.wake, stop, false, nil
 }
 
-func (l *listener) add(id, name string) (*watch, error) {
+// shard marks processes that listen on shard channels.
+const shard = "s"
+
+func (l *listener) add(id, record string, n *node) (*watch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil, errClosed
 	}
+	sharded, process := l.store.atlas != nil && !l.classic, l.store.process
+	if sharded {
+		process = shard + process
+	}
+	name := record + ":" + process
 	ch := l.channels[name]
 	if ch == nil {
-		ch = &channel{name: name, ready: make(chan signal)}
+		ch = &channel{record: record, process: process, name: name, sharded: sharded, ready: make(chan signal)}
+		if err := l.assign(ch, n); err != nil {
+			return nil, err
+		}
 		l.channels[name] = ch
 	}
 	ch.watches++
@@ -125,15 +166,21 @@ func (l *listener) add(id, name string) (*watch, error) {
 	}
 	w := &watch{channel: ch, wake: make(chan signal, 1)}
 	l.watches[id] = w
-	if !l.running {
-		if err := l.store.crew.enter(); err != nil {
-			return nil, err
-		}
-		l.running = true
-		go l.run()
+	if err := ch.ear.open(); err != nil {
+		return nil, err
 	}
-	l.stir()
 	return w, nil
+}
+
+// assign gives ch to the ear at n. mu is held, as it is for detach.
+func (l *listener) assign(ch *channel, n *node) error {
+	e := l.ears[n]
+	if e == nil {
+		e = &ear{l: l, node: n, kick: make(chan signal, 1)}
+		l.ears[n] = e
+	}
+	ch.ear = e
+	return e.open()
 }
 
 func (l *listener) remove(id string, w *watch) {
@@ -145,7 +192,6 @@ func (l *listener) remove(id string, w *watch) {
 	}
 }
 
-// detach is called with mu held, as are stir, lose and confirm.
 func (l *listener) detach(w *watch) {
 	if w.later != nil {
 		w.later.Stop()
@@ -156,17 +202,11 @@ func (l *listener) detach(w *watch) {
 	}
 }
 
-func (l *listener) stir() {
-	select {
-	case l.kick <- signal{}:
-	default:
-	}
-}
-
-func (l *listener) refused(ch *channel) error {
+// refused returns why ch was refused, and whether another kind of channel may not be.
+func (l *listener) refused(ch *channel) (again bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return ch.err
+	return ch.sharded && l.classic, ch.err
 }
 
 // deliver wakes the claim that the message names, or, if it says so, when the hand-off to the waiter before it should have been confirmed.
@@ -191,105 +231,4 @@ func (w *watch) tell() {
 	case w.wake <- signal{}:
 	default:
 	}
-}
-
-// confirm notes that the server has subscribed us.
-func (l *listener) confirm(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ch := l.channels[name]
-	if ch == nil || ch.heard {
-		return
-	}
-	ch.heard = true
-	if ch.before {
-		for _, w := range l.watches {
-			if w.channel == ch {
-				w.tell()
-			}
-		}
-	}
-	select {
-	case <-ch.ready:
-	default:
-		close(ch.ready)
-	}
-}
-
-// refuse ends the channels whose subscription is under way: the server said no to one of them, and does not say which. Who waits for one of them polls.
-func (l *listener) refuse(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, ch := range l.channels {
-		if ch.asked && !ch.heard {
-			delete(l.channels, name)
-			ch.err = err
-			select {
-			case <-ch.ready:
-			default:
-				close(ch.ready)
-			}
-		}
-	}
-}
-
-// lose notes that the connection is gone: nothing is heard until the next one.
-func (l *listener) lose() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, ch := range l.channels {
-		ch.before = ch.before || ch.heard
-		ch.asked, ch.heard = false, false
-	}
-}
-
-// run keeps a connection open while there are channels.
-func (l *listener) run() {
-	defer l.store.crew.work.Done()
-	for {
-		c := newConnection(l)
-		err := c.serve()
-		l.lose()
-		if l.ctx.Err() != nil || errors.Is(err, errIdle) && l.finish() {
-			return
-		}
-		if errors.Is(err, errIdle) {
-			continue
-		}
-		select {
-		case <-time.After(reopenAfter):
-		case <-l.ctx.Done():
-			return
-		}
-	}
-}
-
-// finish ends the goroutine unless somebody has come.
-func (l *listener) finish() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.channels) > 0 {
-		return false
-	}
-	l.running = false
-	return true
-}
-
-// changes returns the channels to subscribe now and those to leave; done says that there has been nothing to listen to for long enough.
-func (l *listener) changes(now time.Time) (join, part []string, done bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, ch := range l.channels {
-		switch {
-		case ch.watches == 0 && now.Sub(ch.idle) >= linger:
-			delete(l.channels, name)
-			if ch.asked {
-				part = append(part, name)
-			}
-		case !ch.asked && ch.watches > 0:
-			ch.asked = true
-			join = append(join, name)
-		}
-	}
-	return join, part, len(l.channels) == 0
 }

@@ -1,6 +1,9 @@
 package redisstore
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // The suffixes of a lock's keys behind prefix{N}, in the order in which scripts take them.
 var suffixes = [...]string{"", ":fence", ":queue", ":waiters", ":gone"}
@@ -41,5 +44,23 @@ func (s *Store) name(key string) (string, bool) {
 	return unescaper.Replace(escaped), true
 }
 
-// channel is where the scripts publish what waiters of name in this process should hear.
-func (s *Store) channel(name string) string { return s.record(name) + ":" + s.process }
+// slotText is the slot of a Redis key in a Cluster, as MOVED has it: CRC-16/XMODEM of what stands in the first braces (Redis cluster specification, appendix A).
+func slotText(key string) string {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	crc := uint16(0)
+	for _, b := range []byte(key) {
+		crc ^= uint16(b) << 8
+		for range 8 {
+			if carry := crc&0x8000 != 0; carry {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return strconv.Itoa(int(crc % 16384))
+}

@@ -21,7 +21,7 @@ type origin struct {
 }
 
 // learn asks the server once, after the first renewal: leases that end before need no reason.
-func (o *origin) learn(ctx context.Context, s *Store) {
+func (o *origin) learn(ctx context.Context, n *node) {
 	o.mu.Lock()
 	asked := o.asked
 	o.asked = true
@@ -29,21 +29,21 @@ func (o *origin) learn(ctx context.Context, s *Store) {
 	if asked {
 		return
 	}
-	id := s.runID(ctx)
+	id := n.runID(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.runID = id
 }
 
 // changed reports whether another server answers than before. One that does not tell is the same.
-func (o *origin) changed(ctx context.Context, s *Store) bool {
+func (o *origin) changed(ctx context.Context, n *node) bool {
 	o.mu.Lock()
 	before := o.runID
 	o.mu.Unlock()
 	if before == "" {
 		return false
 	}
-	now := s.runID(ctx)
+	now := n.runID(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if now != "" && now != o.runID {
@@ -52,19 +52,30 @@ func (o *origin) changed(ctx context.Context, s *Store) bool {
 	return !o.moved.IsZero() && time.Since(o.moved) < aftermath
 }
 
+// promote notes that the map names n as a master.
+func (n *node) promote() {
+	if n.replica.Load() && n.replica.CompareAndSwap(true, false) {
+		n.promoted.Store(time.Now().UnixNano())
+	}
+}
+
+// failedOver reports whether a record that n has not got may have been lost with another server, or with an earlier life of this one.
+func (n *node) failedOver(ctx context.Context) bool {
+	return time.Since(time.Unix(0, n.promoted.Load())) < aftermath || n.origin.changed(ctx, n)
+}
+
 // runID is the server's random id of this start, or "" if it does not tell.
-func (s *Store) runID(ctx context.Context) string {
-	raw, err := s.send(ctx, func(ctx context.Context) ([]any, error) {
+func (n *node) runID(ctx context.Context) string {
+	text, err := send(ctx, n.store, callBound, func(ctx context.Context) (string, error) {
 		cmd := once{redis.NewCmd(ctx, "info", "server")}
-		if err := s.client.Process(ctx, cmd); err != nil {
-			return nil, err
+		if err := n.client.Process(ctx, cmd); err != nil {
+			return "", err
 		}
-		return []any{cmd.Val()}, nil
+		return cmd.Text()
 	})
-	if err != nil || len(raw) != 1 {
+	if err != nil {
 		return ""
 	}
-	text, _ := raw[0].(string)
 	for line := range strings.Lines(text) {
 		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "run_id:"); ok {
 			return id

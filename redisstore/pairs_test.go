@@ -69,11 +69,13 @@ func autopipelined(b *testing.B, c *redis.Client) func(context.Context, string) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := s.grants
+	l := s.home.grants
 	l.flying, l.most = 1024, 1024
-	l.carry = func(ctx context.Context, r request, es []*entry) {
-		raw, err := eval(ctx, pipe, r)
+	l.carry = func(ctx context.Context, es []*entry, args []any) []any {
+		args = arguments(es, args)
+		raw, err := eval(ctx, pipe, claimRequest(es, args))
 		share(es, raw, err)
+		return args
 	}
 	return lockingWith(s)
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/picket-go/picket"
 	"github.com/picket-go/picket/internal/bound"
 )
@@ -17,24 +19,56 @@ const (
 	renewBound  = 500 * time.Millisecond
 )
 
-// Renew sets each claim's remaining time back to its TTL, if its lease goes on. Claims travel 64 to a call, and a few calls at once; report is called as answers come. A
-// call without an answer is repeated in two halves: one slow claim, or one dead connection, costs the others little.
+// Renew sets each claim's remaining time back to its TTL, if its lease goes on. Claims travel 64 to a call, and a few calls at once to each server; report is called as
+// answers come. A call without an answer is repeated in two halves: one slow claim, or one dead connection, costs the others little.
 func (s *Store) Renew(ctx context.Context, cs []picket.Claim, report func(i int, err error)) {
-	var sound []int
+	served := map[*node][]int{}
 	for i, c := range cs {
-		if err := grantable(c); err != nil {
+		n, err := s.home, grantable(c)
+		if err == nil && n == nil {
+			if n, err = s.atlas.at(ctx, s.record(c.Key)); err != nil {
+				err = s.failed(ctx, subject{"renew", c.Key}, err)
+			}
+		}
+		if err != nil {
 			report(i, err)
 			continue
 		}
-		sound = append(sound, i)
+		served[n] = append(served[n], i)
 	}
-	v := &renewal{store: s, claims: cs, report: report}
-	v.moved = sync.OnceValue(func() bool { return s.origin.changed(ctx, s) })
-	if len(sound) <= renewClaims {
-		v.send(ctx, sound)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for n, which := range served {
+		v := newRenewal(ctx, n, cs, report)
+		if len(served) == 1 {
+			v.all(ctx, which)
+			return
+		}
+		wg.Go(func() { v.all(ctx, which) }) // a node that is silent must not delay the leases on the others
+	}
+}
+
+// renewal is the part of one call of Renew that one server answers.
+type renewal struct {
+	node   *node
+	claims []picket.Claim
+	report func(i int, err error)
+	moved  func() bool // whether another server answers than before
+	asking bool        // the slots of these claims are being moved to the node
+	hops   int
+}
+
+func newRenewal(ctx context.Context, n *node, cs []picket.Claim, report func(i int, err error)) *renewal {
+	return &renewal{node: n, claims: cs, report: report, moved: sync.OnceValue(func() bool { return n.failedOver(ctx) })}
+}
+
+// all renews the claims with these indexes, a few calls at once.
+func (v *renewal) all(ctx context.Context, which []int) {
+	if len(which) <= renewClaims {
+		v.send(ctx, which)
 		return
 	}
-	batches := slices.Collect(slices.Chunk(sound, renewClaims))
+	batches := slices.Collect(slices.Chunk(which, renewClaims))
 	next := make(chan []int, len(batches))
 	for _, b := range batches {
 		next <- b
@@ -51,73 +85,168 @@ func (s *Store) Renew(ctx context.Context, cs []picket.Claim, report func(i int,
 	wg.Wait()
 }
 
-// renewal is one call of Renew.
-type renewal struct {
-	store  *Store
-	claims []picket.Claim
-	report func(i int, err error)
-	moved  func() bool // whether another server answers than before
-}
-
-// send renews the claims with these indexes.
+// send renews claims in one call, and those that had no answer again.
 func (v *renewal) send(ctx context.Context, which []int) {
 	if len(which) == 0 {
 		return
 	}
-	r, all, err := v.ask(ctx, which)
-	switch {
-	case err == nil:
-		for n, i := range which {
-			v.report(i, v.answered(ctx, r.subject, v.claims[i], all[n]))
-		}
-		v.store.origin.learn(ctx, v.store)
-	case len(which) > 1 && ctx.Err() == nil && errors.Is(err, picket.ErrUnavailable):
-		half := len(which) / 2
-		v.send(ctx, which[:half])
-		v.send(ctx, which[half:])
-	default:
-		for _, i := range which {
-			v.report(i, err)
+	var silent []int
+	redirected := map[hop][]int{}
+	answered := false
+	for n, o := range v.ask(ctx, which) {
+		i := which[n]
+		h, hops := errors.AsType[*hop](o.err)
+		switch {
+		case hops:
+			redirected[hop{moved: h.moved, addr: h.addr}] = append(redirected[hop{moved: h.moved, addr: h.addr}], i)
+		case o.err == nil:
+			answered = true
+			v.report(i, v.answered(ctx, v.claims[i], o.answer))
+		case len(which) > 1 && ctx.Err() == nil && errors.Is(o.err, picket.ErrUnavailable) && !o.replied:
+			silent = append(silent, i)
+		default:
+			v.report(i, o.err)
 		}
 	}
+	for h, some := range redirected {
+		v.redirect(ctx, h, some)
+	}
+	if answered {
+		v.node.origin.learn(ctx, v.node)
+	}
+	half := (len(silent) + 1) / 2
+	v.send(ctx, silent[:half])
+	v.send(ctx, silent[half:])
+}
+
+// redirect renews claims where the node says that they are now.
+func (v *renewal) redirect(ctx context.Context, h hop, which []int) {
+	n, err := v.node, error(nil)
+	switch {
+	case v.hops == mostHops:
+		err = errSplit
+	case h.addr != "":
+		n, err = v.node.store.atlas.next(ctx, v.node, &h, v.node.store.record(v.claims[which[0]].Key))
+	}
+	if err != nil {
+		for _, i := range which {
+			v.report(i, v.node.store.failed(ctx, subject{"renew", v.claims[i].Key}, err))
+		}
+		return
+	}
+	onward := newRenewal(ctx, n, v.claims, v.report)
+	onward.hops, onward.asking = v.hops+1, !h.moved
+	onward.send(ctx, which)
+}
+
+// renewed is what became of one claim.
+type renewed struct {
+	answer  answer
+	err     error
+	replied bool // the server said no, and would again
 }
 
 // ask makes one call when there is room for it. It leaves time for another one.
-func (v *renewal) ask(ctx context.Context, which []int) (request, []answer, error) {
-	keys, args := make([]string, len(which)), make([]any, 0, 2*len(which))
-	for n, i := range which {
-		keys[n] = v.store.record(v.claims[i].Key)
-		args = append(args, v.claims[i].ID, millis(v.claims[i].TTL))
-	}
-	r := newRequest("renew", "", renewScript, keys, args...)
-	r.claims = len(which)
-	if len(which) == 1 {
-		r.name = v.claims[which[0]].Key
+func (v *renewal) ask(ctx context.Context, which []int) []renewed {
+	all := make([]renewed, len(which))
+	s := v.node.store
+	fail := func(err error) []renewed {
+		about := subject{op: "renew"}
+		if len(which) == 1 {
+			about.name = v.claims[which[0]].Key
+		}
+		err = s.failed(ctx, about, err)
+		for i := range all {
+			all[i].err = err
+		}
+		return all
 	}
 	select {
-	case v.store.renewing <- signal{}:
-		defer func() { <-v.store.renewing }()
+	case v.node.renewing <- signal{}:
+		defer func() { <-v.node.renewing }()
 	case <-ctx.Done():
-		return r, nil, unsentError{ctx.Err()}
+		return fail(unsentError{ctx.Err()})
 	}
-	limit := v.store.patience() - callBound + renewBound
+	limit := s.patience() - callBound + renewBound
 	if d, ok := ctx.Deadline(); ok && len(which) > 1 {
 		limit = min(limit, time.Until(d)/2)
 	}
 	call := bound.New(ctx, limit)
 	defer call.Stop()
-	all, err := v.store.callReported(call, r)
-	return r, all, err
+	rs := v.requests(which)
+	out, err := send(call, s, s.patience(), func(ctx context.Context) ([]outcome, error) { return v.node.renew(ctx, rs, v.asking), nil })
+	if err != nil {
+		return fail(err)
+	}
+	for k, n := 0, 0; k < len(out); k++ {
+		one, err := answers(rs[k], out[k].raw)
+		if out[k].err != nil {
+			err = out[k].err
+		}
+		if err != nil {
+			about := rs[k].subject
+			reply, ok := errors.AsType[redis.Error](err)
+			for range rs[k].claims {
+				all[n] = renewed{err: s.failed(call, about, err), replied: ok && reply != redis.Nil && s.atlas != nil}
+				n++
+			}
+			continue
+		}
+		for _, a := range one {
+			all[n].answer = a
+			n++
+		}
+	}
+	return all
+}
+
+// requests are one for all these claims, or on a Cluster one for each.
+func (v *renewal) requests(which []int) []request {
+	size := len(which)
+	if v.node.store.atlas != nil {
+		size = 1
+	}
+	var rs []request
+	for some := range slices.Chunk(which, size) {
+		keys, args := make([]string, len(some)), make([]any, 0, 2*len(some))
+		for n, i := range some {
+			keys[n] = v.node.store.record(v.claims[i].Key)
+			args = append(args, v.claims[i].ID, millis(v.claims[i].TTL))
+		}
+		r := newRequest("renew", "", renewScript, keys, args...)
+		if r.claims = len(some); r.claims == 1 {
+			r.name = v.claims[some[0]].Key
+		}
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// renew sends requests to renew. Where it was asked for, it then asks the replicas.
+func (n *node) renew(ctx context.Context, rs []request, asking bool) []outcome {
+	set := n.store.set
+	if !n.store.durable() || set.report == nil {
+		return n.deliver(ctx, n.client, rs, asking)
+	}
+	conn := n.patient.Conn()
+	defer conn.Close() //nolint:errcheck // gives it back to the pool
+	out := n.deliver(ctx, conn, rs, asking)
+	if slices.ContainsFunc(out, func(o outcome) bool { return o.err == nil }) {
+		if short, err := n.store.wait(ctx, conn); err == nil && short != nil {
+			set.report(short)
+		}
+	}
+	return out
 }
 
 // answered reads the answer to the renewal of c.
-func (v *renewal) answered(ctx context.Context, s subject, c picket.Claim, a answer) error {
-	s.name = c.Key
+func (v *renewal) answered(ctx context.Context, c picket.Claim, a answer) error {
+	about := subject{"renew", c.Key}
 	switch a.word {
 	case "done":
 		return nil
 	case "handoff":
-		return v.store.confirm(ctx, c)
+		return v.node.store.confirm(ctx, c)
 	case "lost":
 		lost := a.lost(c)
 		if lost.Reason == "" && v.moved() {
@@ -125,9 +254,9 @@ func (v *renewal) answered(ctx context.Context, s subject, c picket.Claim, a ans
 		}
 		return lost
 	case "error":
-		return a.failure(s)
+		return a.failure(about)
 	}
-	return s.garbled(a)
+	return about.garbled(a)
 }
 
 // confirm takes a lock that was handed over by a renewal: the renewal's script may not touch the queue that the hand-off stands in.

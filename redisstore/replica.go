@@ -39,20 +39,25 @@ func (e *ReplicasError) Is(target error) bool { return target == picket.ErrUnava
 func (s *Store) durable() bool { return s.set.replicas.count > 0 || s.set.local > 0 }
 
 // carryDurably is carry, and waits for the replicas on the same connection: WAIT speaks of the writes of its own connection only. One WAIT is for all claims of the call.
-func (s *Store) carryDurably(ctx context.Context, r request, es []*entry) {
-	conn := s.patient.Conn()
+func (n *node) carryDurably(ctx context.Context, es []*entry, args []any) []any {
+	conn := n.patient.Conn()
 	defer conn.Close() //nolint:errcheck // gives it back to the pool
-	raw, err := eval(ctx, conn, r)
-	share(es, raw, err)
+	args = n.submit(ctx, conn, es, args)
+	n.secure(ctx, conn, es)
+	return args
+}
+
+// secure lets those of es that were granted over conn count only if the replicas have them.
+func (n *node) secure(ctx context.Context, conn *redis.Conn, es []*entry) {
 	granted := slices.DeleteFunc(slices.Clone(es), func(e *entry) bool { return e.err != nil || e.answer.word != "granted" })
 	if len(granted) == 0 {
 		return
 	}
-	short, err := s.wait(ctx, conn)
+	short, err := n.store.wait(ctx, conn)
 	if short == nil && err == nil {
 		return
 	}
-	refused := err != nil && definite(s.failed(ctx, granted[0].subject, err))
+	refused := err != nil && definite(n.store.failed(ctx, granted[0].subject, err))
 	undone := refused && undo(ctx, conn, granted) == nil
 	for _, e := range granted {
 		e.answer = answer{}
@@ -60,7 +65,7 @@ func (s *Store) carryDurably(ctx context.Context, r request, es []*entry) {
 			e.err = &ReplicasError{Key: e.name, Got: short.Got, Want: short.Want, AOF: short.AOF}
 			continue
 		}
-		e.err = s.failed(ctx, e.subject, err)
+		e.err = n.store.failed(ctx, e.subject, err)
 		if failure, ok := errors.AsType[*serverError](e.err); ok {
 			failure.unsent = undone // whatever became of WAIT
 		}
@@ -75,16 +80,20 @@ func definite(err error) bool {
 // undo releases what was granted. It is for servers that never wait: no grant of theirs counts, so none can be taken away. When replicas are missing nothing is undone here: a
 // caller that has left may have sent the same claim again, and an undo that comes after that grant would take it away unseen. Whoever gives the claim up undoes it then.
 func undo(ctx context.Context, conn *redis.Conn, granted []*entry) error {
-	var keys []string
-	var args []any
-	for _, e := range granted {
+	rs := make([]request, len(granted))
+	for i, e := range granted {
+		var keys []string
 		for _, key := range e.words[:len(suffixes)] {
 			keys = append(keys, string(key))
 		}
-		args = append(args, &e.words[e.n-askingWords], markPlain)
+		rs[i] = newRequest("release", e.name, claimScript, keys, &e.words[e.n-askingWords], markPlain)
 	}
-	_, err := eval(ctx, conn, newRequest("release", "", claimScript, keys, args...))
-	return err
+	for _, o := range exec(ctx, conn, rs, false) {
+		if o.err != nil {
+			return o.err
+		}
+	}
+	return nil
 }
 
 // patience is how long a call may take with its replicas.
@@ -142,29 +151,6 @@ func count(ctx context.Context, conn *redis.Conn, args ...any) ([]int, error) {
 		return all, nil
 	}
 	return nil, nil
-}
-
-// callReported is call for renewals. Where it was asked for, it then asks the replicas.
-func (s *Store) callReported(ctx context.Context, r request) ([]answer, error) {
-	if !s.durable() || s.set.report == nil {
-		return s.call(ctx, r)
-	}
-	raw, err := s.sendFor(ctx, s.patience(), func(ctx context.Context) ([]any, error) {
-		conn := s.patient.Conn()
-		defer conn.Close() //nolint:errcheck // gives it back to the pool
-		raw, err := eval(ctx, conn, r)
-		if err != nil {
-			return nil, err
-		}
-		if short, err := s.wait(ctx, conn); err == nil && short != nil {
-			s.set.report(short)
-		}
-		return raw, nil
-	})
-	if err != nil {
-		return nil, s.failed(ctx, r.subject, err)
-	}
-	return answers(r, raw)
 }
 
 func sum(all []int) (n int) {

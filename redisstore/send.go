@@ -22,6 +22,17 @@ type request struct {
 	claims int   // answers expected
 }
 
+// record is the first of its keys.
+func (r request) record() string {
+	switch key := r.args[places].(type) {
+	case string:
+		return key
+	case *word:
+		return string(*key)
+	}
+	return ""
+}
+
 func newRequest(op, name string, sc *script, keys []string, args ...any) request {
 	r := request{subject: subject{op, name}, script: sc, keys: len(keys), claims: 1, args: make([]any, places, places+len(keys)+len(args))}
 	for i := range keys {
@@ -33,7 +44,7 @@ func newRequest(op, name string, sc *script, keys []string, args ...any) request
 
 // call sends r and returns its answers, one for each claim. It returns soon after ctx ends, whatever the network does.
 func (s *Store) call(ctx context.Context, r request) ([]answer, error) {
-	raw, err := s.send(ctx, func(ctx context.Context) ([]any, error) { return eval(ctx, s.client, r) })
+	raw, err := send(ctx, s, callBound, func(ctx context.Context) ([]any, error) { return s.follow(ctx, r) })
 	if err != nil {
 		return nil, s.failed(ctx, r.subject, err)
 	}
@@ -49,20 +60,15 @@ func (s *Store) one(ctx context.Context, r request) (answer, error) {
 	return all[0], all[0].failure(r.subject)
 }
 
-// send runs f, which talks to the server. go-redis heeds a deadline but never a cancelled ctx, so unless ctx can end by its deadline only, f runs on a goroutine of the
-// Store's, and goes on for up to callBound when the caller has left.
-func (s *Store) send(ctx context.Context, f func(context.Context) ([]any, error)) ([]any, error) {
-	return s.sendFor(ctx, callBound, f)
-}
-
-// sendFor is send for what may take longer.
-func (s *Store) sendFor(ctx context.Context, limit time.Duration, f func(context.Context) ([]any, error)) ([]any, error) {
+// send runs f, which talks to the server, for up to limit. go-redis heeds a deadline but never a cancelled ctx, so unless ctx can end by its deadline only, f runs on a
+// goroutine of the Store's, and goes on when the caller has left.
+func send[T any](ctx context.Context, s *Store, limit time.Duration, f func(context.Context) (T, error)) (got T, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, unsentError{err}
+		return got, unsentError{err}
 	}
 	if s.obeys(bound.EndsOf(ctx)) {
 		if s.crew.over.Load() {
-			return nil, errClosed
+			return got, errClosed
 		}
 		call, stop := straight(ctx, limit)
 		defer stop()
@@ -71,34 +77,36 @@ func (s *Store) sendFor(ctx context.Context, limit time.Duration, f func(context
 	select {
 	case s.slots <- signal{}:
 	case <-ctx.Done():
-		return nil, unsentError{ctx.Err()}
+		return got, unsentError{ctx.Err()}
 	}
 	type outcome struct {
-		answers []any
-		err     error
+		got T
+		err error
 	}
 	done := make(chan outcome, 1)
 	call := bound.Detached(ctx, untilDeadline(ctx, limit))
-	err := s.crew.run(func() {
+	err = s.crew.run(func() {
 		defer func() { <-s.slots }()
 		defer call.Stop()
-		answers, err := f(call)
-		done <- outcome{answers, err}
+		got, err := f(call)
+		done <- outcome{got, err}
 	})
 	if err != nil {
 		<-s.slots
-		return nil, err
+		return got, err
 	}
 	select {
 	case o := <-done:
-		return o.answers, o.err
+		return o.got, o.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return got, ctx.Err()
 	}
 }
 
 // obeys reports whether a call on the caller's own goroutine is sure to end when its ctx does. A Locker's life may end before it, but no later than a call.
-func (s *Store) obeys(ends bound.Ends) bool { return s.single != nil && ends.Parent == nil }
+func (s *Store) obeys(ends bound.Ends) bool {
+	return ends.Parent == nil && (s.atlas != nil || s.home.single != nil)
+}
 
 // straight is the context for a call on the caller's goroutine: the socket has its timeout, but dialling and the pool do not.
 func straight(ctx context.Context, limit time.Duration) (context.Context, func()) {

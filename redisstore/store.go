@@ -11,27 +11,27 @@ import (
 	"github.com/picket-go/picket"
 )
 
-// callBound is how long one call to the server may take. A ctx may end it earlier.
-const callBound = time.Second
+const (
+	// callBound is how long one call to the server may take. A ctx may end it earlier.
+	callBound = time.Second
+	// defaultPool stands for the pool size of a client that does not tell.
+	defaultPool = 64
+	// clusterSlots is how many calls outside the lanes go on at once on a Cluster, where each node has a pool.
+	clusterSlots = 256
+)
 
-// Store keeps leases on a Redis server. Make it with New and end it with Close; its methods are safe for concurrent use.
+var errNoClient = fmt.Errorf("%w: the client is nil", picket.ErrInvalid)
+
+// Store keeps leases on a Redis server or Cluster. Make it with New and end it with Close; its methods are safe for concurrent use.
 type Store struct {
-	set      settings
-	shared   redis.UniversalClient // the caller's
-	client   redis.UniversalClient // the same pool, but no call takes longer than callBound; obeys deadlines if single is set
-	single   *redis.Client         // client, unless the caller's is of a kind that cannot be bounded
-	patient  *redis.Client         // for calls that wait for replicas
-	process  string                // names this Store to those who publish for its waiters
-	slots    chan signal           // for calls on the crew's goroutines that travel outside a lane
-	renewing chan signal           // for calls that renew
-	crew     crew
-	listen   listener
-	origin   origin
-
-	entries  entryPool
-	lanes    [2]lane
-	grants   *lane // of claims that want a lock
-	releases *lane // the same one, unless a grant has to wait for replicas
+	set     settings
+	home    *node       // the server; nil on a Cluster
+	atlas   *atlas      // of the Cluster; nil without
+	process string      // names this Store to those who publish for its waiters
+	slots   chan signal // for calls on the crew's goroutines that travel outside a lane
+	crew    crew
+	listen  listener
+	entries entryPool
 }
 
 var _ interface {
@@ -45,9 +45,9 @@ var _ interface {
 
 // New returns a Store on the caller's client, which stays the caller's to close. It sends nothing.
 //
-// It returns ErrInvalid for a client that is nil or waits without bound (ReadTimeout -1), and for options that make no sense; ErrUnsupported for a Cluster or Ring client.
+// It returns ErrInvalid for a client that is nil or waits without bound (ReadTimeout -1), and for options that make no sense; ErrUnsupported for a Ring.
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
-	s := &Store{set: settings{prefix: "lock:"}, shared: client, client: client, process: rand.Text()}
+	s := &Store{set: settings{prefix: "lock:"}, process: rand.Text()}
 	for i, opt := range opts {
 		if opt == nil {
 			s.set.refuse("option %d is nil", i+1)
@@ -66,82 +66,30 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 }
 
 // adopt looks at what kind of client it is.
-func (s *Store) adopt(client redis.UniversalClient) error {
-	size := 64
+func (s *Store) adopt(client redis.UniversalClient) (err error) {
+	size := defaultPool
 	switch c := client.(type) {
 	case nil:
-		return fmt.Errorf("%w: the client is nil", picket.ErrInvalid)
-	case *redis.ClusterClient:
-		return fmt.Errorf("%w: Cluster is not supported yet: use a client of one server or of Sentinel", picket.ErrUnsupported)
+		return errNoClient
 	case *redis.Ring:
-		return fmt.Errorf("%w: a Ring moves keys between servers that know nothing of each other: use a client of one server or of Sentinel", picket.ErrUnsupported)
-	case *redis.Client:
+		return fmt.Errorf("%w: a Ring moves keys between servers that know nothing of each other: use a client of one server, of Sentinel or of a Cluster", picket.ErrUnsupported)
+	case *redis.ClusterClient:
 		if c == nil {
-			return fmt.Errorf("%w: the client is nil", picket.ErrInvalid)
+			return errNoClient
 		}
 		o := c.Options()
-		if o.ReadTimeout <= 0 || o.WriteTimeout <= 0 { // the client has turned 0 into its default, and -1 into 0
-			return fmt.Errorf("%w: the client waits without bound: set ReadTimeout and WriteTimeout, or leave them at their default", picket.ErrInvalid)
+		s.atlas = newAtlas(s, c)
+		s.slots = make(chan signal, clusterSlots)
+		return bounds(o.ReadTimeout, o.WriteTimeout)
+	case *redis.Client:
+		if c == nil {
+			return errNoClient
 		}
-		size = max(o.PoolSize, 1)
-		s.single = bounded(c, min(callBound, o.ReadTimeout))
-		s.patient = bounded(c, s.patience())
-		s.client = s.single
-	default:
-		if s.set.replicas.count > 0 || s.set.local > 0 {
-			return fmt.Errorf("%w: WithReplicas and WithAOF need a *redis.Client, not %T: WAIT must travel on the grant's own connection", picket.ErrUnsupported, client)
-		}
+		size = max(c.Options().PoolSize, 1)
 	}
 	s.slots = make(chan signal, size)
-	s.renewing = make(chan signal, max(1, min(renewFlying, size/2)))
-	s.releases = s.open(&s.lanes[0], size)
-	s.grants = s.releases
-	if s.durable() {
-		s.grants = s.open(&s.lanes[1], size)
-		s.grants.carry, s.grants.limit = s.carryDurably, s.patience()
-	}
-	return nil
-}
-
-// open makes a lane of at most size calls.
-func (s *Store) open(l *lane, size int) *lane {
-	l.store, l.carry, l.limit, l.most = s, s.carry, callBound, size
-	l.claims, l.flying = laneClaims, min(laneFlying, size)
-	if s.set.apart {
-		l.claims, l.flying = 1, size
-	}
-	return l
-}
-
-// carry sends what es ask for in one call and gives each its outcome.
-func (s *Store) carry(ctx context.Context, r request, es []*entry) {
-	raw, err := eval(ctx, s.client, r)
-	share(es, raw, s.begun(err))
-}
-
-// share gives each of es its answer, or the error of the whole call.
-func share(es []*entry, raw []any, err error) {
-	for i, e := range es {
-		switch {
-		case err != nil:
-			e.err = err
-		case len(raw) != len(es):
-			e.err = e.garbled(raw)
-		default:
-			e.answer, e.err = e.read(raw, i)
-		}
-	}
-}
-
-// bounded returns a client on c's pool whose calls end at the deadline of their ctx, and after d at the latest without one. By default go-redis heeds no ctx on the
-// socket, and a client that was made to has no hooks. So a client of the caller's that heeds it, and waits for long enough, is taken as it is.
-func bounded(c *redis.Client, d time.Duration) *redis.Client {
-	if o := c.Options(); o.ContextTimeoutEnabled && o.ReadTimeout >= d && o.WriteTimeout >= d {
-		return c
-	}
-	b := c.WithTimeout(d)
-	b.Options().ContextTimeoutEnabled = true // WithTimeout gave it options of its own
-	return b
+	s.home, err = newNode(s, client)
+	return err
 }
 
 // Close ends the subscription and waits for calls that their callers have left, which takes about a second at most. It returns ctx's error if ctx ends first. Calls after

@@ -11,12 +11,14 @@ func (s *Server) Stop() {
 	s.t.Helper()
 	s.own()
 	s.must(s.process.pause())
+	s.process.stopped.Store(true)
 }
 
 // Cont ends Stop (SIGCONT).
 func (s *Server) Cont() {
 	s.t.Helper()
 	s.must(s.process.resume())
+	s.process.stopped.Store(false)
 }
 
 // Kill ends the process at once (SIGKILL), also when it is stopped. What it has written to an append-only file stays.
@@ -39,7 +41,7 @@ func (s *Server) Shutdown() {
 }
 
 // Restart ends the process if it runs, and starts it again at the same address. With keepData a running server is told to save everything first, and one that
-// is down already has what it wrote before. Without, it comes back empty.
+// is down already has what it wrote before. Without, it comes back empty. Either way a node of a cluster knows its cluster.
 func (s *Server) Restart(keepData bool) {
 	s.t.Helper()
 	s.own()
@@ -67,11 +69,14 @@ func (s *Server) save() {
 	s.must(s.admin.Save(s.context()).Err())
 }
 
-// own ends a test that would stop the server of others.
+// own ends a test that would stop the server of others, and tells the cluster of one that may.
 func (s *Server) own() {
 	s.t.Helper()
 	if s.shared {
 		s.t.Fatal("other tests use the shared server: take redistest.Start")
+	}
+	if s.cluster != nil {
+		s.cluster.disturbed()
 	}
 }
 

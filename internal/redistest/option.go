@@ -18,6 +18,7 @@ type settings struct {
 	master   *Server
 	clock    bool
 	sentinel bool
+	cluster  bool
 }
 
 func (s *settings) add(format string, args ...any) {
@@ -69,7 +70,7 @@ func WithDebugCommands() Option {
 	return func(s *settings) { s.add("enable-debug-command yes") }
 }
 
-// WithTLS has the server speak TLS only, with a certificate of a CA that is made for this server, its replicas and its sentinels.
+// WithTLS has the server speak TLS only, with a certificate of a CA that is made for this server, its replicas, its sentinels and its cluster.
 func WithTLS(tls TLS) Option {
 	return func(s *settings) { s.tls = &tls }
 }

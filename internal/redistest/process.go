@@ -3,12 +3,15 @@ package redistest
 import (
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 )
 
 // process is a running child.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the child is gone
+
+	stopped atomic.Bool // by SIGSTOP
 }
 
 func startProcess(cmd *exec.Cmd) (*process, error) {

@@ -29,11 +29,13 @@ type Server struct {
 	settings settings
 	dir      string
 	port     int
+	busPort  int // of a cluster's node
 	clock    *clock
 	tls      *certificates
 	process  *process
 	admin    *redis.Client
 	shared   bool
+	cluster  *Cluster // whose node it is
 }
 
 // Start runs a server without data, which saves nothing unless asked, and returns when it answers.
@@ -68,6 +70,9 @@ func (s *Server) run() {
 	var err error
 	for range 5 {
 		s.port = freePort(s.t)
+		if s.settings.cluster {
+			s.busPort = freePort(s.t) // The default is 10,000 above, where systems take the client's end of a connection from.
+		}
 		if err = os.WriteFile(s.configFile(), []byte(s.config()), 0o600); err != nil {
 			s.t.Fatal(err)
 		}
@@ -111,6 +116,9 @@ func (s *Server) config() string {
 	}
 	if !s.settings.sentinel {
 		lines = append(lines, `save ""`, "repl-diskless-sync-delay 0")
+	}
+	if s.settings.cluster {
+		lines = append(lines, "cluster-enabled yes", fmt.Sprint("cluster-port ", s.busPort))
 	}
 	return strings.Join(append(lines, s.settings.lines...), "\n") + "\n"
 }

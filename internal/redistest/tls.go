@@ -58,8 +58,9 @@ func (c *certificates) config() []string {
 		"tls-cert-file " + strconv.Quote(c.file("server.crt")),
 		"tls-key-file " + strconv.Quote(c.file("server.key")),
 		"tls-auth-clients " + clients,
-		// Towards other servers, as their replica or sentinel.
+		// Towards other servers, as their replica or sentinel, or in a cluster.
 		"tls-replication yes",
+		"tls-cluster yes",
 		"tls-client-cert-file " + strconv.Quote(c.file("client.crt")),
 		"tls-client-key-file " + strconv.Quote(c.file("client.key")),
 	}

@@ -156,13 +156,24 @@ local function grant(l, c)
   forgive(l)
 end
 
+-- publish tells the process that w is of, and returns how many have heard of it. On a Cluster processes listen on a shard channel, and say at which node. One that listened
+-- where the slot was before cannot hear of it here, but it is not gone: it will ask.
+local function publish(l, w, message)
+  local process, node = string.match(w.proc, '^(s%w+)@?(%w*)$')
+  if not process then return redis.call('PUBLISH', l.key .. ':' .. w.proc, message) end
+  local heard = redis.call('SPUBLISH', l.key .. ':' .. process, message)
+  if heard > 0 or node == '' then return heard end
+  local here = redis.pcall('CLUSTER', 'MYID')
+  return type(here) == 'string' and string.sub(here, 1, #node) ~= node and 1 or 0
+end
+
 -- alert tells whoever is first in line now to look when the hand-off should have been confirmed: when it last asked it may have stood far back, and so ask seldom.
 local function alert(l)
   local ids, texts = front(l, 0, l.passed and NEAR - 1 or 0)
   for i, id in ipairs(ids) do
     if not (l.passed and string.find(l.passed, '[-=]' .. id)) then
       local w = parseWaiter(texts[i])
-      if w and w.proc ~= '-' then redis.call('PUBLISH', l.key .. ':' .. w.proc, id .. ' later') end
+      if w and w.proc ~= '-' then publish(l, w, id .. ' later') end
       return
     end
   end
@@ -183,7 +194,7 @@ end
 
 -- wake tells the waiter that the lock is its own. One that listened and has hung up would not hear of it.
 local function wake(l, id, w)
-  return w.proc == '-' or redis.call('PUBLISH', l.key .. ':' .. w.proc, id) > 0
+  return w.proc == '-' or publish(l, w, id) > 0
 end
 
 -- choose returns who is next: the first that can hear of it, but nobody that let a hand-off lapse and has not asked since, and if there are others nobody that let one lapse.

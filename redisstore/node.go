@@ -1,0 +1,133 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/picket-go/picket"
+)
+
+// node is one server as the Store uses it: the only one, or one of a Cluster.
+type node struct {
+	store    *Store
+	shared   redis.UniversalClient // the caller's
+	client   redis.UniversalClient // the same pool, but no call takes longer than callBound; obeys deadlines if single is set
+	single   *redis.Client         // client, unless the caller's is of a kind that cannot be bounded
+	patient  *redis.Client         // for calls that wait for replicas
+	renewing chan signal           // for calls that renew
+	origin   origin
+
+	silent   atomic.Bool  // on a Cluster: it did not answer the last time
+	replica  atomic.Bool  // on a Cluster: it was one
+	promoted atomic.Int64 // when it was found to be none any more, in nanoseconds since 1970
+
+	lanes    [2]lane
+	grants   *lane // of claims that want a lock
+	releases *lane // the same one, unless a grant has to wait for replicas
+}
+
+// newNode is for a server that c talks to, and for nothing else.
+func newNode(s *Store, c redis.UniversalClient) (*node, error) {
+	n := &node{store: s, shared: c, client: c}
+	size := defaultPool
+	if single, ok := c.(*redis.Client); ok {
+		o := single.Options()
+		if err := bounds(o.ReadTimeout, o.WriteTimeout); err != nil {
+			return nil, err
+		}
+		size = max(o.PoolSize, 1)
+		n.single = bounded(single, min(callBound, o.ReadTimeout))
+		n.patient = bounded(single, s.patience())
+		n.client = n.single
+	} else if s.durable() {
+		return nil, fmt.Errorf("%w: WithReplicas and WithAOF need a *redis.Client or *redis.ClusterClient, not %T: WAIT must travel on the grant's own connection", picket.ErrUnsupported, c)
+	}
+	n.renewing = make(chan signal, max(1, min(renewFlying, size/2)))
+	n.releases = n.open(&n.lanes[0], size)
+	n.grants = n.releases
+	if s.durable() {
+		n.grants = n.open(&n.lanes[1], size)
+		n.grants.carry, n.grants.limit = n.carryDurably, s.patience()
+	}
+	return n, nil
+}
+
+// bounds refuses the time limits of a client that waits without bound. The client has turned 0 into its default, and -1 into 0.
+func bounds(read, write time.Duration) error {
+	if read <= 0 || write <= 0 {
+		return fmt.Errorf("%w: the client waits without bound: set ReadTimeout and WriteTimeout, or leave them at their default", picket.ErrInvalid)
+	}
+	return nil
+}
+
+// bounded returns a client on c's pool whose calls end at the deadline of their ctx, and after d at the latest without one. By default go-redis heeds no ctx on the
+// socket, and a client that was made to has no hooks. So a client of the caller's that heeds it, and waits for long enough, is taken as it is.
+func bounded(c *redis.Client, d time.Duration) *redis.Client {
+	if o := c.Options(); o.ContextTimeoutEnabled && o.ReadTimeout >= d && o.WriteTimeout >= d {
+		return c
+	}
+	b := c.WithTimeout(d)
+	b.Options().ContextTimeoutEnabled = true // WithTimeout gave it options of its own
+	return b
+}
+
+// open makes a lane of at most size calls.
+func (n *node) open(l *lane, size int) *lane {
+	l.node, l.carry, l.limit, l.most = n, n.carry, callBound, size
+	l.claims, l.flying = laneClaims, min(laneFlying, size)
+	if n.store.set.apart {
+		l.claims, l.flying = 1, size
+	}
+	return l
+}
+
+// granting is where claims go that want a lock.
+func (n *node) granting() *lane { return n.grants }
+
+// releasing is where claims go that give a lock back.
+func (n *node) releasing() *lane { return n.releases }
+
+// carry sends what es ask for and gives each its outcome. It uses args for the arguments, and returns them to be used again.
+func (n *node) carry(ctx context.Context, es []*entry, args []any) []any {
+	return n.submit(ctx, n.client, es, args)
+}
+
+// submit is carry over the connection, or those of the client, that via is. On a Cluster a script must stay in one slot: there each claim has a command of its own.
+func (n *node) submit(ctx context.Context, via sender, es []*entry, args []any) []any {
+	if n.store.atlas == nil {
+		args = arguments(es, args)
+		raw, err := eval(ctx, via, claimRequest(es, args))
+		share(es, raw, n.begun(err))
+		return args
+	}
+	rs := make([]request, len(es))
+	for i := range es {
+		rs[i] = claimRequest(es[i:i+1], arguments(es[i:i+1], es[i].args[:]))
+	}
+	for i, o := range n.deliver(ctx, via, rs, false) {
+		share(es[i:i+1], o.raw, o.err)
+	}
+	return args
+}
+
+func claimRequest(es []*entry, args []any) request {
+	return request{subject: es[0].subject, script: claimScript, keys: len(es) * len(suffixes), claims: len(es), args: args}
+}
+
+// share gives each of es its answer, or the error of the whole call.
+func share(es []*entry, raw []any, err error) {
+	for i, e := range es {
+		switch {
+		case err != nil:
+			e.err = err
+		case len(raw) != len(es):
+			e.err = e.garbled(raw)
+		default:
+			e.answer, e.err = e.read(raw, i)
+		}
+	}
+}
