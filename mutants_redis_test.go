@@ -270,7 +270,7 @@ var luaMutants = []mutant{
 	},
 	{
 		"a waiter that has hung up is handed the lock all the same", "3.6",
-		[]edit{{queueLua, "redis.call('PUBLISH', l.key .. ':' .. w.proc, id) > 0", "redis.call('PUBLISH', l.key .. ':' .. w.proc, id) >= 0"}},
+		[]edit{{queueLua, "publish(l, w, id) > 0", "publish(l, w, id) >= 0"}},
 		[]string{toTheDead},
 		"kills wakes",
 	},
@@ -282,7 +282,7 @@ var luaMutants = []mutant{
 	},
 	{
 		"nobody is woken", "3.6",
-		[]edit{{queueLua, "redis.call('PUBLISH', l.key .. ':' .. w.proc, id) > 0", "redis.call('PUBSUB', 'NUMSUB', l.key .. ':' .. w.proc)[2] > 0"}},
+		[]edit{{queueLua, "publish(l, w, id) > 0", "redis.call('PUBSUB', 'NUMSUB', l.key .. ':' .. w.proc)[2] > 0"}},
 		[]string{stuck},
 		"wakes",
 	},

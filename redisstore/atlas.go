@@ -41,20 +41,20 @@ func newAtlas(s *Store, c *redis.ClusterClient) *atlas {
 
 // at is the node to ask for a key.
 func (a *atlas) at(ctx context.Context, key string) (*node, error) {
+	n, err := a.master(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return a.guide(n), nil
+}
+
+// master is the node that has the key according to the map.
+func (a *atlas) master(ctx context.Context, key string) (*node, error) {
 	if !a.drawn.Load() {
 		if err := a.draw(ctx); err != nil {
 			return nil, err
 		}
 	}
-	n, err := a.master(ctx, key)
-	if err == nil && n.silent.Load() {
-		n = a.guide(n)
-	}
-	return n, err
-}
-
-// master is the node that has the key according to the map.
-func (a *atlas) master(ctx context.Context, key string) (*node, error) {
 	c, err := a.cluster.MasterForKey(ctx, key)
 	if err != nil {
 		return nil, unroutedError{err}
@@ -82,8 +82,11 @@ func (a *atlas) node(c *redis.Client) (*node, error) {
 	return n, err
 }
 
-// guide is a node that will say who has what the silent one had, when the others have agreed on that.
-func (a *atlas) guide(silent *node) *node {
+// guide is whom to ask for the keys of m: itself, but if it is silent another one, which will say who has them when the nodes have agreed on that.
+func (a *atlas) guide(m *node) *node {
+	if !m.silent.Load() {
+		return m
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, n := range a.nodes {
@@ -91,7 +94,16 @@ func (a *atlas) guide(silent *node) *node {
 			return n
 		}
 	}
-	return silent
+	return m
+}
+
+// forget is for a node that go-redis has closed: it was no part of the Cluster any more.
+func (a *atlas) forget(n *node) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if addr := n.addr(); a.nodes[addr] == n {
+		delete(a.nodes, addr)
+	}
 }
 
 // next is the node that the redirection h from n names.
@@ -101,7 +113,7 @@ func (a *atlas) next(ctx context.Context, n *node, h *hop, key string) (*node, e
 	}
 	addr := h.addr
 	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" { // the node does not know its own address
-		own, _, _ := net.SplitHostPort(n.single.Options().Addr)
+		own, _, _ := net.SplitHostPort(n.addr())
 		addr = net.JoinHostPort(own, port)
 	}
 	known := a.known(addr)

@@ -171,6 +171,7 @@ func (e *ear) answered(err error) {
 	l := e.l
 	h, redirected := hopOf(err)
 	cluster := l.store.atlas != nil
+	lacking := redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "ERR unknown command")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, ch := range e.channels() {
@@ -183,7 +184,7 @@ func (e *ear) answered(err error) {
 		case cluster && redis.IsClusterDownError(err):
 			ch.asked, ch.lost = false, true
 		default: // who waits for it polls
-			l.classic = l.classic || ch.sharded
+			l.classic = l.classic || ch.sharded && lacking
 			delete(l.channels, name)
 			ch.err = err
 			ch.settle()
@@ -191,9 +192,9 @@ func (e *ear) answered(err error) {
 	}
 	if redirected {
 		e.stir()
-		return
+	} else if cluster {
+		time.AfterFunc(reopenAfter, e.stir)
 	}
-	time.AfterFunc(reopenAfter, e.stir)
 }
 
 // find gives channels whose node is in question to the ear at the right one.

@@ -179,7 +179,12 @@ func (e *serverError) judge(all []verdict) bool {
 
 // failed is the error for what go-redis returned instead of an answer.
 func (s *Store) failed(ctx context.Context, about subject, err error) error {
-	if _, ok := errors.AsType[*serverError](err); ok {
+	if known, ok := errors.AsType[*serverError](err); ok {
+		if known.op == "" && known != errClosed { //nolint:errorlint // that one is the same for all
+			named := *known
+			named.subject = about
+			return &named
+		}
 		return err
 	}
 	if _, ok := errors.AsType[unsentError](err); ok {

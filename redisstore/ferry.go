@@ -72,7 +72,7 @@ func (f *ferry) cross(ctx context.Context) ([]any, error) {
 		return nil, err
 	}
 	if there == nil { // not moving any more
-		return nil, &hop{moved: true, addr: f.from.single.Options().Addr}
+		return nil, &hop{moved: true, addr: f.from.addr()}
 	}
 	to, err := f.from.store.atlas.next(ctx, f.from, there, f.r.record())
 	if err != nil {

@@ -129,6 +129,10 @@ func (n *node) heed(ctx context.Context, err error) error {
 		}
 		return err
 	}
+	if errors.Is(err, redis.ErrClosed) {
+		n.store.atlas.forget(n)
+		return &hop{moved: true, addr: n.addr(), text: err.Error()}
+	}
 	err = n.begun(err)
 	if _, idle := errors.AsType[idleError](err); !idle {
 		n.silent.Store(true)

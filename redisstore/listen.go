@@ -84,7 +84,7 @@ func (l *listener) hears(id string) string {
 	if w == nil || !w.channel.heard {
 		return ""
 	}
-	if at := w.channel.ear.at; w.channel.sharded && at != "" {
+	if at := w.channel.ear.at; at != "" {
 		return w.channel.process + "@" + at
 	}
 	return w.channel.process
@@ -138,8 +138,11 @@ func (s *Store) watch(ctx context.Context, c picket.Claim) (wake <-chan struct{}
 	return w.wake, stop, false, nil
 }
 
-// shard marks processes that listen on shard channels.
-const shard = "s"
+// What a process begins with that listens on a Cluster: on shard channels, or on those that every node publishes.
+const (
+	shard   = "s"
+	classic = "c"
+)
 
 func (l *listener) add(id, record string, n *node) (*watch, error) {
 	l.mu.Lock()
@@ -147,9 +150,13 @@ func (l *listener) add(id, record string, n *node) (*watch, error) {
 	if l.closed {
 		return nil, errClosed
 	}
-	sharded, process := l.store.atlas != nil && !l.classic, l.store.process
-	if sharded {
+	cluster, process := l.store.atlas != nil, l.store.process
+	sharded := cluster && !l.classic
+	switch {
+	case sharded:
 		process = shard + process
+	case cluster:
+		process = classic + process
 	}
 	name := record + ":" + process
 	ch := l.channels[name]

@@ -85,6 +85,9 @@ func (n *node) open(l *lane, size int) *lane {
 	return l
 }
 
+// addr is where go-redis finds it.
+func (n *node) addr() string { return n.single.Options().Addr }
+
 // granting is where claims go that want a lock.
 func (n *node) granting() *lane { return n.grants }
 

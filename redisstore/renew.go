@@ -26,7 +26,7 @@ func (s *Store) Renew(ctx context.Context, cs []picket.Claim, report func(i int,
 	for i, c := range cs {
 		n, err := s.home, grantable(c)
 		if err == nil && n == nil {
-			if n, err = s.atlas.at(ctx, s.record(c.Key)); err != nil {
+			if n, err = s.atlas.master(ctx, s.record(c.Key)); err != nil {
 				err = s.failed(ctx, subject{"renew", c.Key}, err)
 			}
 		}
@@ -39,6 +39,9 @@ func (s *Store) Renew(ctx context.Context, cs []picket.Claim, report func(i int,
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for n, which := range served {
+		if s.atlas != nil {
+			n = s.atlas.guide(n)
+		}
 		v := newRenewal(ctx, n, cs, report)
 		if len(served) == 1 {
 			v.all(ctx, which)

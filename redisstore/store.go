@@ -45,7 +45,7 @@ var _ interface {
 
 // New returns a Store on the caller's client, which stays the caller's to close. It sends nothing.
 //
-// It returns ErrInvalid for a client that is nil or waits without bound (ReadTimeout -1), and for options that make no sense; ErrUnsupported for a Ring.
+// It returns ErrInvalid for a client that is nil, waits without bound (ReadTimeout -1) or reads from replicas (ReadOnly), and for options that make no sense; ErrUnsupported for a Ring.
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s := &Store{set: settings{prefix: "lock:"}, process: rand.Text()}
 	for i, opt := range opts {
@@ -80,6 +80,9 @@ func (s *Store) adopt(client redis.UniversalClient) (err error) {
 		o := c.Options()
 		s.atlas = newAtlas(s, c)
 		s.slots = make(chan signal, clusterSlots)
+		if o.ReadOnly {
+			return fmt.Errorf("%w: the client reads from replicas, which may not know of a lock yet: make one without ReadOnly, RouteByLatency and RouteRandomly", picket.ErrInvalid)
+		}
 		return bounds(o.ReadTimeout, o.WriteTimeout)
 	case *redis.Client:
 		if c == nil {

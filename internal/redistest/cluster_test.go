@@ -3,6 +3,7 @@ package redistest_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -174,29 +175,59 @@ func TestWaitPromotedWaitsThoughTheOldMasterLives(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.ClusterConfig{})
 	old := c.Master("k")
 	replica := c.Replicas(old)[0]
-	if err := direct(t, replica).ClusterFailover(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	client := direct(t, replica)
+	later(t, func() error { return client.ClusterFailover(t.Context()).Err() })
 	if promoted := c.WaitPromoted(old, "k"); promoted != replica {
 		t.Fatalf("%s is promoted", promoted.Addr())
 	}
-	set(t, direct(t, replica), "k", "v")
+	set(t, client, "k", "v")
 }
 
-func TestWaitInSyncWaitsForALostReplica(t *testing.T) {
+// later does it while the test waits for what comes of it.
+func later(t *testing.T, do func() error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	t.Cleanup(wg.Wait)
+	wg.Go(func() {
+		time.Sleep(500 * time.Millisecond)
+		if err := do(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWaitInSyncWaitsForAReplicaThatIsBehind(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.ClusterConfig{})
 	master := c.Master("k")
 	replica := c.Replicas(master)[0]
-	client := direct(t, master)
-	// It comes again a second later.
+	client, theirs := direct(t, master), direct(t, replica)
+	cut := func(password string) error { return theirs.ConfigSet(t.Context(), "masterauth", password).Err() }
+	if err := cut("wrong"); err != nil {
+		t.Fatal(err)
+	}
 	if err := client.Do(t.Context(), "client", "kill", "type", "replica").Err(); err != nil {
 		t.Fatal(err)
 	}
 	set(t, client, "k", "v")
+	later(t, func() error { return cut("") })
 	c.WaitInSync()
 	if n := dbSize(t, replica); n != 1 {
-		t.Fatalf("the replica has %d keys", n)
+		t.Fatalf("the replica has %d keys after its link was cut", n)
+	}
+
+	pipe := client.Pipeline()
+	for i := range 32 {
+		pipe.Set(t.Context(), fmt.Sprintf("{k}%d", i), make([]byte, 1<<20), 0)
+	}
+	replica.Stop()
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	replica.Cont()
+	c.WaitInSync()
+	if n := dbSize(t, replica); n != 33 {
+		t.Fatalf("the replica has %d keys after many writes", n)
 	}
 }
 

@@ -156,12 +156,11 @@ local function grant(l, c)
   forgive(l)
 end
 
--- publish tells the process that w is of, and returns how many have heard of it. On a Cluster processes listen on a shard channel, and say at which node. One that listened
--- where the slot was before cannot hear of it here, but it is not gone: it will ask.
+-- publish tells the process that w is of, and returns how many have heard of it. On a Cluster a process says on what kind of channel it listens, and at which node. One that
+-- listens where the slot was before is not counted here, but it is not gone: it will ask.
 local function publish(l, w, message)
-  local process, node = string.match(w.proc, '^(s%w+)@?(%w*)$')
-  if not process then return redis.call('PUBLISH', l.key .. ':' .. w.proc, message) end
-  local heard = redis.call('SPUBLISH', l.key .. ':' .. process, message)
+  local process, kind, node = string.match(w.proc, '^(([cs]?)%w+)@?(%w*)$')
+  local heard = redis.call(kind == 's' and 'SPUBLISH' or 'PUBLISH', l.key .. ':' .. process, message)
   if heard > 0 or node == '' then return heard end
   local here = redis.pcall('CLUSTER', 'MYID')
   return type(here) == 'string' and string.sub(here, 1, #node) ~= node and 1 or 0

@@ -53,7 +53,7 @@ if mine(l, c.id) and live(l) then
     return {{'granted', dec(l.rec.token), place}}
   end
 end
-if here('HEXISTS', l.waiters, c.id) == 1 then
+if here('HGET', l.waiters, c.id) then
   redis.call('HSET', l.waiters, c.id, describe(l, c))
   lengthen(l.waiters, c.life + 10000)
 end
