@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"net"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +20,12 @@ const mapPause = 100 * time.Millisecond
 type atlas struct {
 	store   *Store
 	cluster *redis.ClusterClient
+	fixed   bool        // the map is the caller's (ClusterSlots): its servers may know nothing of each other, and would serve what is not theirs
 	drawn   atomic.Bool // there is a map, so that go-redis answers at once
 
 	mu     sync.Mutex
 	nodes  map[string]*node // by address
+	guests map[string]*node // by address; those that go-redis has no client for, because they have no slot yet
 	survey *survey          // the one under way, or the last
 	stale  time.Time        // when a new map was last asked for
 }
@@ -36,7 +38,7 @@ type survey struct {
 }
 
 func newAtlas(s *Store, c *redis.ClusterClient) *atlas {
-	return &atlas{store: s, cluster: c, nodes: map[string]*node{}}
+	return &atlas{store: s, cluster: c, fixed: c.Options().ClusterSlots != nil, nodes: map[string]*node{}, guests: map[string]*node{}}
 }
 
 // at is the node to ask for a key.
@@ -84,7 +86,7 @@ func (a *atlas) node(c *redis.Client) (*node, error) {
 
 // guide is whom to ask for the keys of m: itself, but if it is silent another one, which will say who has them when the nodes have agreed on that.
 func (a *atlas) guide(m *node) *node {
-	if !m.silent.Load() {
+	if !m.silent.Load() || a.fixed {
 		return m
 	}
 	a.mu.Lock()
@@ -111,11 +113,7 @@ func (a *atlas) next(ctx context.Context, n *node, h *hop, key string) (*node, e
 	if h.moved { // the map is old
 		a.renew(ctx)
 	}
-	addr := h.addr
-	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" { // the node does not know its own address
-		own, _, _ := net.SplitHostPort(n.addr())
-		addr = net.JoinHostPort(own, port)
-	}
+	addr := h.spelled(n)
 	known := a.known(addr)
 	if known == nil {
 		if err := a.draw(ctx); err != nil {
@@ -123,17 +121,63 @@ func (a *atlas) next(ctx context.Context, n *node, h *hop, key string) (*node, e
 		}
 		known = a.known(addr)
 	}
-	if known != nil {
+	var err error
+	switch {
+	case known != nil:
 		known.promote()
-		return known, nil
+	case h.moved:
+		known, err = a.master(ctx, key)
+	default:
+		known, err = a.guest(n, addr)
 	}
-	return a.master(ctx, key) // which may go by another address, from where we are
+	if err == nil && h.closed && known.shared == n.shared { // go-redis has closed not a node that left, but all
+		err = unroutedError{redis.ErrClosed}
+	}
+	return known, err
 }
 
+// known is the node with the address, as go-redis or as the nodes spell it.
 func (a *atlas) known(addr string) *node {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.nodes[addr]
+	if n := a.nodes[addr]; n != nil {
+		return n
+	}
+	for _, n := range a.nodes {
+		if n.single.Options().NodeAddress == addr {
+			return n
+		}
+	}
+	return nil
+}
+
+// guest is a node that is being given its first slot: until it has it, no map names it. The Store has a client of its own for it, made as the neighbour's is.
+func (a *atlas) guest(neighbour *node, addr string) (*node, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := a.guests[addr]; n != nil {
+		return n, nil
+	}
+	o := *neighbour.single.Options()
+	o.Addr, o.NodeAddress, o.MaxRetries = addr, "", -1 // 0 would become 3
+	c := a.cluster.Options().NewClient(&o)
+	n, err := newNode(a.store, c)
+	if err != nil {
+		_ = c.Close() // it has no connection
+		return nil, err
+	}
+	a.guests[addr] = n
+	return n, nil
+}
+
+// close closes the clients that are the Store's own.
+func (a *atlas) close() (err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, n := range a.guests {
+		err = errors.Join(err, n.shared.Close())
+	}
+	return err
 }
 
 // renew has go-redis fetch a new map, soon.
@@ -160,7 +204,7 @@ func (a *atlas) draw(ctx context.Context) error {
 	case <-s.done:
 		return s.err
 	case <-ctx.Done():
-		return unsentError{ctx.Err()}
+		return unroutedError{ctx.Err()}
 	}
 }
 
@@ -174,7 +218,9 @@ func (a *atlas) begin() (*survey, error) {
 				return s, nil
 			}
 		default:
-			return s, nil
+			if time.Since(s.began) < callBound { // else a node hangs that it asked first: the order is by chance
+				return s, nil
+			}
 		}
 	}
 	s := &survey{began: time.Now(), done: make(chan signal)}

@@ -116,7 +116,7 @@ func apart(all []*channel) (shards, names []string) {
 
 // subscribed looks at the error of a subscription that was sent: the answer comes later, but the connection may have been refused.
 func (c *connection) subscribed(err error) error {
-	if _, answered := errors.AsType[redis.Error](err); answered {
+	if _, answered := errors.AsType[redis.Error](err); answered || errors.Is(err, redis.ErrClosed) {
 		c.ear.answered(err)
 	}
 	return err

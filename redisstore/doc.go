@@ -36,6 +36,8 @@
 // While a slot is moved, its keys move one after the other. A lock that has some on each side goes on: its lease is renewed, inspected and given back, and its waiters keep their
 // places; but nobody is let in before all of its keys have arrived (errors then say TRYAGAIN). A promotion forgets what the replica had not yet heard of, as any failover does.
 //
+// With ClusterSlots the map is yours: where two clients have maps that differ, and the servers are no Cluster that would say so, two may hold.
+//
 // Waiters listen on shard channels, over one connection to each master. Where SSUBSCRIBE is refused they use the classic ones, which every node of the Cluster passes to every
 // other, and where that is refused too they poll.
 //

@@ -207,7 +207,11 @@ func (e *ear) find() {
 	var lost []question
 	l.mu.Lock()
 	for _, ch := range e.channels() {
-		if ch.lost && ch.watches > 0 {
+		switch {
+		case !ch.lost || ch.watches == 0:
+		case time.Since(ch.moved) < mapPause: // the nodes do not agree yet, and send it to and fro
+			time.AfterFunc(reopenAfter, e.stir)
+		default:
 			lost = append(lost, question{ch, ch.hop})
 		}
 	}
@@ -230,7 +234,7 @@ func (e *ear) find() {
 		}
 		l.mu.Lock()
 		if q.ch.ear == e && q.ch.lost {
-			q.ch.lost, q.ch.hop = false, nil
+			q.ch.lost, q.ch.hop, q.ch.moved = false, nil, time.Now()
 			err = l.assign(q.ch, n)
 		}
 		l.mu.Unlock()

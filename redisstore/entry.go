@@ -14,7 +14,7 @@ const (
 	// askingWords and leavingWords are how many arguments a claim has that wants the lock, and at most one that gives it back. The id is the first.
 	askingWords  = 4
 	leavingWords = 3
-	mostWords    = len(suffixes) + leavingWords + askingWords
+	mostWords    = len(suffixes) + 1 + leavingWords + askingWords
 )
 
 // word is a piece of an entry's text. A pointer to one makes an argument for go-redis without an allocation, as strings and slices do not.
@@ -33,6 +33,7 @@ type entry struct {
 	ends  [mostWords]int
 	words [mostWords]word
 	n     int
+	keys  int                     // so many of the words, in front
 	args  [places + mostWords]any // of a call for it alone
 	alone [1]*entry
 
@@ -60,16 +61,18 @@ func (p *entryPool) get() *entry {
 func (s *Store) newEntry(op, name string) *entry {
 	e := s.entries.get()
 	e.subject = subject{op, name}
-	record := 0
-	for i, suffix := range suffixes {
-		if i == 0 {
-			e.text = s.appendRecord(e.text, name)
-			record = len(e.text)
-		} else {
-			e.text = append(append(e.text, e.text[:record]...), suffix...)
-		}
+	e.text = s.appendRecord(e.text, name)
+	record := len(e.text)
+	e.end()
+	for _, suffix := range suffixes[1:] {
+		e.text = append(append(e.text, e.text[:record]...), suffix...)
 		e.end()
 	}
+	if s.atlas != nil {
+		e.text = append(append(e.text, e.text[:record]...), absent...)
+		e.end()
+	}
+	e.keys = e.n
 	return e
 }
 

@@ -81,6 +81,8 @@ type verdict struct {
 
 const permissions = "the Redis user lacks a permission: see the ACL line in the documentation of redisstore"
 
+const silent = "no answer from the server"
+
 const clustered = "the server belongs to a Cluster: use redis.NewClusterClient"
 
 // verdicts on the error replies that Redis and Valkey give. All of them say that the command, or the claim's part of the script, was not executed.
@@ -196,6 +198,9 @@ func (s *Store) failed(ctx context.Context, about subject, err error) error {
 	if unrouted, ok := errors.AsType[unroutedError](err); ok {
 		err = s.failed(ctx, about, unrouted.error)
 		if failure, ok := errors.AsType[*serverError](err); ok {
+			if failure.advice == silent {
+				failure.advice = "no node of the Cluster answers"
+			}
 			failure.unsent = true
 		}
 		return err
@@ -213,7 +218,7 @@ func (s *Store) failed(ctx context.Context, about subject, err error) error {
 	if reply, ok := errors.AsType[redis.Error](err); ok && reply != redis.Nil {
 		return refusal(about, reply.Error(), "", left)
 	}
-	e := &serverError{subject: about, sentinel: picket.ErrUnavailable, advice: "no answer from the server", cause: err, left: left, unsent: neverSent(err)}
+	e := &serverError{subject: about, sentinel: picket.ErrUnavailable, advice: silent, cause: err, left: left, unsent: neverSent(err)}
 	if e.unsent {
 		e.advice = "no connection to the server"
 	}

@@ -24,7 +24,7 @@ var errSplit error = &serverError{sentinel: picket.ErrUnavailable, advice: "the 
 //     exist on the other.
 type ferry struct {
 	from *node
-	r    request // with the five keys
+	r    request // with all keys
 	e    *entry  // nil, or the claim that r is for
 }
 
@@ -88,7 +88,7 @@ func (f *ferry) cross(ctx context.Context) ([]any, error) {
 func (f *ferry) look(ctx context.Context) (here int, there *hop, err error) {
 	p := f.from.single.Pipeline()
 	var cmds []*redis.Cmd
-	for _, key := range f.r.args[places : places+len(suffixes)] {
+	for _, key := range f.r.args[places : places+f.r.keys] {
 		cmd := redis.NewCmd(ctx, "exists", key)
 		cmds = append(cmds, cmd)
 		_ = p.Process(ctx, once{cmd}) // only Exec sends
@@ -116,28 +116,41 @@ func (f *ferry) land(ctx context.Context, to *node) ([]any, error) {
 	r := f.r
 	r.script, r.keys = f.r.script.moving, 1
 	r.args = append(make([]any, places, len(f.r.args)), f.r.args[places])
-	r.args = append(r.args, f.r.args[places+len(suffixes):]...)
-	conn := to.patient.Conn()
-	defer conn.Close() //nolint:errcheck // gives it back to the pool
-	o := to.deliver(ctx, conn, []request{r}, true)[0]
-	if _, ok := errors.AsType[*hop](o.err); ok {
+	r.args = append(r.args, f.r.args[places+f.r.keys:]...)
+	raw, err := f.side(ctx, to, r, true)
+	if _, ok := errors.AsType[*hop](err); ok {
 		return nil, errSplit // it has just changed
 	}
-	if o.err != nil {
-		return nil, o.err
+	return raw, err
+}
+
+// side runs r on one side. A grant counts only if the replicas of that side have it.
+func (f *ferry) side(ctx context.Context, n *node, r request, asking bool) ([]any, error) {
+	conn := n.patient.Conn()
+	defer conn.Close() //nolint:errcheck // gives it back to the pool
+	o := n.deliver(ctx, conn, []request{r}, asking)[0]
+	raw, err := o.raw, o.err
+	if err == nil && r.script == f.r.script.moving {
+		raw, err = f.unwrap(ctx, raw)
 	}
-	if len(o.raw) != 2 {
-		return nil, r.garbled(o.raw)
+	if err != nil || f.e == nil || !n.store.durable() {
+		return raw, err
 	}
-	raw, _ := o.raw[0].([]any)
-	unsaid, _ := o.raw[1].([]any)
-	f.tell(ctx, unsaid)
-	if f.e == nil || !f.from.store.durable() {
-		return raw, nil
-	}
-	share([]*entry{f.e}, raw, nil)
-	to.secure(ctx, conn, []*entry{f.e})
+	es := []*entry{f.e}
+	share(es, raw, nil)
+	n.secure(ctx, conn, es)
 	return raw, f.e.err
+}
+
+// unwrap takes the answers of a moving script, and publishes what it left unsaid.
+func (f *ferry) unwrap(ctx context.Context, raw []any) ([]any, error) {
+	if len(raw) != 2 {
+		return nil, f.r.garbled(raw)
+	}
+	answers, _ := raw[0].([]any)
+	unsaid, _ := raw[1].([]any)
+	f.tell(ctx, unsaid)
+	return answers, nil
 }
 
 // tell publishes on the old side, where the waiters listen until the slot has been moved. Who does not hear of it polls.
@@ -161,39 +174,38 @@ func (f *ferry) wait(ctx context.Context, to *node) ([]any, error) {
 	r.args = append(make([]any, places, len(f.r.args)), f.r.args[places])
 	switch {
 	case f.e != nil:
-		r.args = append(r.args, f.r.args[places+len(suffixes):]...)
+		r.args = append(r.args, f.r.args[places+f.r.keys:]...)
 	case f.r.script == inspectScript:
 		r.args = append(r.args, "", "?")
 	default:
 		return nil, errSplit
 	}
-	old := f.from.deliver(ctx, f.from.single, []request{r}, false)[0]
-	a, done, err := f.half(old)
-	if done || err != nil {
-		return old.raw, err
+	a, raw, err := f.half(ctx, f.from, r, false)
+	if raw != nil || err != nil {
+		return raw, err
 	}
-	other := to.deliver(ctx, to.single, []request{r}, true)[0]
-	b, done, err := f.half(other)
-	if done || err != nil {
-		return other.raw, err
+	b, raw, err := f.half(ctx, to, r, true)
+	if raw != nil || err != nil {
+		return raw, err
 	}
 	return join(a, b)
 }
 
-// half reads the answer of one side. done says that it is one for the whole.
-func (f *ferry) half(o outcome) (a answer, done bool, err error) {
-	if o.err != nil {
-		return answer{}, false, o.err
+// half does what can be done on one side. If that is the whole, its answer is raw, and not nil.
+func (f *ferry) half(ctx context.Context, n *node, r request, asking bool) (a answer, raw []any, err error) {
+	raw, err = f.side(ctx, n, r, asking)
+	if err != nil {
+		return answer{}, nil, err
 	}
-	if len(o.raw) != 1 {
-		return answer{}, false, f.r.garbled(o.raw)
+	if len(raw) != 1 {
+		return answer{}, nil, r.garbled(raw)
 	}
-	a, err = f.r.read(o.raw, 0)
+	a, err = r.read(raw, 0)
 	switch a.word {
 	case "busy", "lock", "elsewhere":
-		return a, false, err
+		return a, nil, err
 	}
-	return a, true, err
+	return a, raw, err
 }
 
 // join makes one answer of two halves: the record is on one side, the queue on one.

@@ -54,12 +54,12 @@ func (f *flight) Value(key any) any { return f.values.Value(key) }
 func arguments(es []*entry, args []any) []any {
 	args = slices.Grow(args[:0], places+len(es)*mostWords)[:places]
 	for _, e := range es {
-		for i := range suffixes {
+		for i := range e.keys {
 			args = append(args, &e.words[i])
 		}
 	}
 	for _, e := range es {
-		for i := len(suffixes); i < e.n; i++ {
+		for i := e.keys; i < e.n; i++ {
 			args = append(args, &e.words[i])
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,6 +20,21 @@ type hop struct {
 	moved bool
 	addr  string // "" if the node does not say
 	text  string
+
+	closed bool // go-redis has closed the node's client, as it does when a node has left
+}
+
+// spelled is the address as clients write it. n, whose answer it is, may leave out its own host.
+func (h *hop) spelled(n *node) string {
+	i := strings.LastIndexByte(h.addr, ':')
+	if i < 0 {
+		return h.addr
+	}
+	host := strings.Trim(h.addr[:i], "[]")
+	if host == "" {
+		host, _, _ = net.SplitHostPort(n.addr())
+	}
+	return net.JoinHostPort(host, h.addr[i+1:])
 }
 
 // Error is what the node said.
@@ -131,7 +148,7 @@ func (n *node) heed(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, redis.ErrClosed) {
 		n.store.atlas.forget(n)
-		return &hop{moved: true, addr: n.addr(), text: err.Error()}
+		return &hop{moved: true, addr: n.addr(), text: err.Error(), closed: true}
 	}
 	err = n.begun(err)
 	if _, idle := errors.AsType[idleError](err); !idle {

@@ -58,6 +58,7 @@ type channel struct {
 	before  bool        // was confirmed on an earlier connection: wake-ups may have been missed
 	lost    bool        // on a Cluster: its node has to be found again
 	hop     *hop        // where it was said to be; nil: nowhere
+	moved   time.Time   // when it last went to another node
 	ready   chan signal // closed when confirmed or refused
 	err     error       // why it was refused
 }

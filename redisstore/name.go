@@ -8,6 +8,10 @@ import (
 // The suffixes of a lock's keys behind prefix{N}, in the order in which scripts take them.
 var suffixes = [...]string{"", ":fence", ":queue", ":waiters", ":gone"}
 
+// absent is the suffix of a key that never exists. On a Cluster a claim names it behind the others: a server that a slot is being moved from refuses a call that names a key which
+// it has not got, whereas it would let the script die half-way that removes a key and writes it again.
+const absent = ":absent"
+
 var (
 	escaper   = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 	unescaper = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/picket-go/picket"
 )
@@ -42,6 +43,9 @@ func newNode(s *Store, c redis.UniversalClient) (*node, error) {
 		size = max(o.PoolSize, 1)
 		n.single = bounded(single, min(callBound, o.ReadTimeout))
 		n.patient = bounded(single, s.patience())
+		if n.patient != single { // connections of one client share its options without a lock, and write to them when the server refuses these (go-redis 9.23)
+			n.patient.Options().MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		}
 		n.client = n.single
 	} else if s.durable() {
 		return nil, fmt.Errorf("%w: WithReplicas and WithAOF need a *redis.Client or *redis.ClusterClient, not %T: WAIT must travel on the grant's own connection", picket.ErrUnsupported, c)
@@ -118,7 +122,7 @@ func (n *node) submit(ctx context.Context, via sender, es []*entry, args []any) 
 }
 
 func claimRequest(es []*entry, args []any) request {
-	return request{subject: es[0].subject, script: claimScript, keys: len(es) * len(suffixes), claims: len(es), args: args}
+	return request{subject: es[0].subject, script: claimScript, keys: len(es) * es[0].keys, claims: len(es), args: args}
 }
 
 // share gives each of es its answer, or the error of the whole call.

@@ -101,7 +101,9 @@ func (v *renewal) send(ctx context.Context, which []int) {
 		h, hops := errors.AsType[*hop](o.err)
 		switch {
 		case hops:
-			redirected[hop{moved: h.moved, addr: h.addr}] = append(redirected[hop{moved: h.moved, addr: h.addr}], i)
+			to := *h
+			to.text = ""
+			redirected[to] = append(redirected[to], i)
 		case o.err == nil:
 			answered = true
 			v.report(i, v.answered(ctx, v.claims[i], o.answer))

@@ -83,7 +83,7 @@ func undo(ctx context.Context, conn *redis.Conn, granted []*entry) error {
 	rs := make([]request, len(granted))
 	for i, e := range granted {
 		var keys []string
-		for _, key := range e.words[:len(suffixes)] {
+		for _, key := range e.words[:e.keys] {
 			keys = append(keys, string(key))
 		}
 		rs[i] = newRequest("release", e.name, claimScript, keys, &e.words[e.n-askingWords], markPlain)

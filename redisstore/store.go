@@ -95,7 +95,8 @@ func (s *Store) adopt(client redis.UniversalClient) (err error) {
 	return err
 }
 
-// Close ends the subscription and waits for calls that their callers have left, which takes about a second at most. It returns ctx's error if ctx ends first. Calls after
+// Close ends the subscription and waits for calls that their callers have left, which takes about a second at most; or the client's ReadTimeout, if a node of a Cluster hangs
+// that go-redis has asked for its map. It returns ctx's error if ctx ends first. Calls after
 // it fail with picket.ErrClosed. Shut the Lockers down first; leases that are still held end with their TTL. The client stays open.
 func (s *Store) Close(ctx context.Context) error {
 	s.crew.dismiss()
@@ -107,6 +108,9 @@ func (s *Store) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
+		if s.atlas != nil {
+			return s.atlas.close()
+		}
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("redisstore: close: calls are still under way: %w", ctx.Err())

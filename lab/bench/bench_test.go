@@ -76,6 +76,8 @@ func TestEveryRivalGoesThroughEveryBenchmark(t *testing.T) {
 		{result.PairsBy(256), measure.PairsPerSecond, append(libraries, "raw", "limit")},
 		{result.PairsBy(16), measure.PairsPerSecond, append(libraries, "raw")},
 		{result.PairsBy(1), measure.PairsPerSecond, append(libraries, "raw")},
+		{result.ClusterBy(256), measure.PairsPerSecond, append(libraries, "raw")},
+		{result.ClusterBy(16), measure.PairsPerSecond, append(libraries, "raw")},
 		{result.PairsBy(256), measure.GetP99, append(libraries, "raw", "nobody")},
 		{result.HandoffOf(32, 1), measure.WaitP99, libraries},
 		{result.HandoffOf(32, 0), measure.Jain, libraries},
@@ -106,20 +108,24 @@ func TestEveryRivalGoesThroughEveryBenchmark(t *testing.T) {
 
 func TestInterruptEndsTheRunAndLeavesNothing(t *testing.T) {
 	needServer(t)
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp) // where the server would write
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	time.AfterFunc(500*time.Millisecond, interrupt)
-	var stdout, stderr strings.Builder
-	if code := execute(ctx, []string{"pairs", "-rivals=raw"}, streams{&stdout, &stderr}); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d", code, exitInterrupted)
-	}
-	if stderr.String() != "bench: interrupted\n" || stdout.Len() > 0 {
-		t.Errorf("it printed %q and %q", stdout.String(), stderr.String())
-	}
-	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-		t.Errorf("%v is left, %v", left, err)
+	for bench, after := range map[string]time.Duration{result.Pairs: 500 * time.Millisecond, result.Cluster: 3 * time.Second} {
+		t.Run(bench, func(t *testing.T) {
+			temp := t.TempDir()
+			t.Setenv("TMPDIR", temp) // where the servers would write
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			time.AfterFunc(after, interrupt)
+			var stdout, stderr strings.Builder
+			if code := execute(ctx, []string{bench, "-rivals=raw"}, streams{&stdout, &stderr}); code != exitInterrupted {
+				t.Errorf("exit code %d, want %d", code, exitInterrupted)
+			}
+			if stderr.String() != "bench: interrupted\n" || stdout.Len() > 0 {
+				t.Errorf("it printed %q and %q", stdout.String(), stderr.String())
+			}
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+				t.Errorf("%v is left, %v", left, err)
+			}
+		})
 	}
 }
 
@@ -155,7 +161,7 @@ func TestMistakesOnTheCommandLineAreExplained(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"speed"}, `there is no benchmark "speed": there are pairs, handoff, renew, all`},
+		{[]string{"speed"}, `there is no benchmark "speed": there are pairs, handoff, renew, cluster, all`},
 		{[]string{"pairs", "renew"}, "name one of"},
 		{[]string{"-rivals=picket,etcd"}, `no rival is called "etcd": there are picket, redislock, redsync, rueidislock, raw, limit`},
 		{[]string{"pairs", "-rounds=-1"}, "-rounds -1 is negative"},

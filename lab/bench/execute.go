@@ -120,7 +120,7 @@ func (s settings) runAll(ctx context.Context, b *measure.Bench) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, s.plan.Budget, errBudget)
 		defer cancel()
 	}
-	steps := map[string]func(context.Context) error{result.Pairs: b.Pairs, result.Handoff: b.Handoff, result.Renew: b.Renew}
+	steps := map[string]func(context.Context) error{result.Pairs: b.Pairs, result.Handoff: b.Handoff, result.Renew: b.Renew, result.Cluster: b.Cluster}
 	for _, name := range s.benches {
 		err := b.Server.Flush(ctx)
 		if err == nil {

@@ -1,4 +1,4 @@
-// Bench compares Picket on Redis with other lock libraries, with the plain commands and with what the server can do at best, in one run on one server of its own.
+// Bench compares Picket on Redis with other lock libraries, with the plain commands and with what the server can do at best, in one run on servers of its own.
 //
 //	go run ./lab/bench -quick
 //	go run ./lab/bench -json > docs/bench.json

@@ -144,7 +144,7 @@ end
 
 -- each runs f(first key, first argument, which) for the claims without an answer, and gives every claim its own answer: one claim's foreign key costs its neighbours nothing.
 local function each(keys, args, f)
-  for i = 1, #KEYS / keys do
+  for i = 1, math.floor(#KEYS / keys) do
     if not answers[i] then
       local first = (i - 1) * keys + 1
       local ok, answer = pcall(f, first, (i - 1) * args, i)

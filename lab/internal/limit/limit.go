@@ -37,7 +37,7 @@ func (s Speed) Pairs() float64 { return 1 / (1/s.Acquires + 1/s.Releases) }
 // The calls are those that Picket itself sends for a lock whose name is redis-benchmark's word for a random number. It draws a new number for each occurrence, so the
 // keys of a call belong to different locks: to the server that is the same work.
 func Measure(ctx context.Context, s *server.Server, calls int) (Speed, error) {
-	acquire, release, err := capture(ctx, s.Addr)
+	acquire, release, err := capture(ctx, s)
 	if err != nil {
 		return Speed{}, err
 	}
@@ -60,9 +60,9 @@ func Measure(ctx context.Context, s *server.Server, calls int) (Speed, error) {
 }
 
 // capture returns the commands that one acquire and one release send.
-func capture(ctx context.Context, addr string) (acquire, release []string, err error) {
+func capture(ctx context.Context, s *server.Server) (acquire, release []string, err error) {
 	tap := wire.NewTap(true)
-	p, err := rival.OpenPicket(addr, tap)
+	p, err := rival.OpenPicket(s.Addrs(), tap)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,32 +1,17 @@
 package limit
 
 import (
-	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/picket-go/picket/lab/internal/server"
+	"github.com/picket-go/picket/lab/internal/servertest"
 )
-
-func start(t *testing.T) *server.Server {
-	t.Helper()
-	s, err := server.Start(t.Context())
-	if errors.Is(err, server.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
 
 func TestCaptureFindsOneScriptCallEach(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	acquire, release, err := capture(t.Context(), s.Addr)
+	s := servertest.Start(t)
+	acquire, release, err := capture(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

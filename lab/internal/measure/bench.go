@@ -17,7 +17,7 @@ const Limit = "limit"
 // LimitSettings says how it is found.
 const LimitSettings = "redis-benchmark, 64 deep on 4 connections, Picket's scripts with one claim a call: 1/(1/acquires + 1/releases)"
 
-// Bench measures rivals on one server.
+// Bench measures rivals on one server, and on a Cluster that it starts itself.
 type Bench struct {
 	Plan     Plan
 	Server   *server.Server
@@ -44,8 +44,11 @@ func (b *Bench) waiting(round int) []rival.Rival {
 	return slices.DeleteFunc(b.inTurns(round), func(r rival.Rival) bool { return !r.Waits })
 }
 
+// target is what is measured on: a server or a Cluster.
+type target interface{ Addrs() []string }
+
 // with opens clients of r for f.
-func with(r rival.Rival, addr string, clients int, f func([]rival.Client) error) (err error) {
+func with(r rival.Rival, on target, clients int, f func([]rival.Client) error) (err error) {
 	var open []rival.Client
 	defer func() {
 		for _, c := range open {
@@ -56,7 +59,7 @@ func with(r rival.Rival, addr string, clients int, f func([]rival.Client) error)
 		}
 	}()
 	for range clients {
-		c, err := r.Open(addr)
+		c, err := r.Open(on.Addrs())
 		if err != nil {
 			return err
 		}

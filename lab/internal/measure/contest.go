@@ -39,7 +39,7 @@ func newContest(c []rival.Client, key string, hold, bound time.Duration) *contes
 	return &contest{clients: c, key: key, hold: hold, bound: bound, workers: make([]worker, workers)}
 }
 
-// run lets them work for Plan.Handoff, or up to three times as long until there are Plan.Sections.
+// run lets them work until it is enough.
 func (q *contest) run(ctx context.Context, b *Bench, r rival.Rival) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -66,7 +66,7 @@ func (q *contest) watch(ctx context.Context, b *Bench, r rival.Rival) error {
 	}
 	q.counting.Store(true)
 	begin := time.Now()
-	for time.Since(begin) < b.Plan.Handoff || q.sections.Load() < int64(b.Plan.Sections) && time.Since(begin) < 3*b.Plan.Handoff {
+	for !q.enough(b.Plan, time.Since(begin)) {
 		if err := pause(ctx, min(b.Plan.Handoff, 100*time.Millisecond)); err != nil {
 			return err
 		}
@@ -76,6 +76,19 @@ func (q *contest) watch(ctx context.Context, b *Bench, r rival.Rival) error {
 	after, err := b.roundTrips(ctx, r)
 	q.roundTrips = after - before
 	return err
+}
+
+// enough tells whether what was counted will do: for Plan.Handoff, or up to three times as long until there are Plan.Sections. On a machine that is so slow that nobody was
+// in by then, the first that is in or gives up ends the round.
+func (q *contest) enough(p Plan, took time.Duration) bool {
+	switch sections := q.sections.Load(); {
+	case took < p.Handoff:
+		return false
+	case sections == 0:
+		return q.gaveUp.Load() > 0
+	default:
+		return sections >= int64(p.Sections) || took >= 3*p.Handoff
+	}
 }
 
 func (q *contest) work(ctx context.Context, i int) {

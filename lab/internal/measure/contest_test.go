@@ -3,14 +3,13 @@ package measure
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/picket-go/picket/lab/internal/result"
 	"github.com/picket-go/picket/lab/internal/rival"
-	"github.com/picket-go/picket/lab/internal/server"
+	"github.com/picket-go/picket/lab/internal/servertest"
 )
 
 // fake is a lock library in memory.
@@ -23,16 +22,8 @@ func (fake) Close() error { return nil }
 // contend runs one round of 1 ms holds and returns its metrics.
 func contend(t *testing.T, lock fake) func(metric string) float64 {
 	t.Helper()
-	s, err := server.Start(t.Context())
-	if errors.Is(err, server.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	b := &Bench{Plan: Plan{Handoff: 300 * time.Millisecond, Bound: 100 * time.Millisecond, Drain: 100 * time.Millisecond}, Server: s}
-	r := rival.Rival{Name: "fake", Open: func(string) (rival.Client, error) { return lock, nil }}
+	b := &Bench{Plan: Plan{Handoff: 300 * time.Millisecond, Bound: 100 * time.Millisecond, Drain: 100 * time.Millisecond}, Server: servertest.Start(t)}
+	r := rival.Rival{Name: "fake", Open: func([]string) (rival.Client, error) { return lock, nil }}
 	if err := b.contend(t.Context(), r, time.Millisecond, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +84,18 @@ func TestWaiterThatIsNeverWokenIsCountedAndHangsNothing(t *testing.T) {
 	})
 	if got(GaveUp) == 0 || got(WaitMax) < 50 {
 		t.Errorf("%v gave up, the longest wait is %v ms", got(GaveUp), got(WaitMax))
+	}
+}
+
+func TestRoundDoesNotEndBeforeAnybodyWasIn(t *testing.T) {
+	t.Parallel()
+	got := contend(t, func(_ context.Context, _ string, fn func()) error {
+		<-time.After(600 * time.Millisecond) // the round is 300 long, after 60
+		fn()
+		return nil
+	})
+	if got(Sections) == 0 {
+		t.Error("no section was counted")
 	}
 }
 

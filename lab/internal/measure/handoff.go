@@ -59,7 +59,7 @@ func (b *Bench) Handoff(ctx context.Context) error {
 }
 
 func (b *Bench) contend(ctx context.Context, r rival.Rival, hold time.Duration, round int) error {
-	return with(r, b.Server.Addr, clients, func(c []rival.Client) error {
+	return with(r, b.Server, clients, func(c []rival.Client) error {
 		// A new key each round: a worker that hung may have left something on the old one.
 		q := newContest(c, fmt.Sprintf("handoff:%s:%d", hold, round), hold, b.Plan.Bound)
 		if err := q.run(ctx, b, r); err != nil {

@@ -20,7 +20,7 @@ const (
 
 // idle measures what it costs to wait: for the lock of somebody who does not release.
 func (b *Bench) idle(ctx context.Context, r rival.Rival) error {
-	return with(r, b.Server.Addr, clients, func(c []rival.Client) error {
+	return with(r, b.Server, clients, func(c []rival.Client) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		held, free := make(chan struct{}), make(chan struct{})

@@ -10,9 +10,6 @@ import (
 	"github.com/picket-go/picket/lab/internal/rival"
 )
 
-// Callers are the loads of the pairs.
-var callers = []int{256, 16, 1}
-
 // crowd is the load under which the limit and the bystander are measured.
 const crowd = 256
 
@@ -33,13 +30,8 @@ const Nobody = "nobody"
 // Pairs measures how many times a second callers acquire and release, each on a key of its own, and how long somebody else's GET takes meanwhile.
 func (b *Bench) Pairs(ctx context.Context) error {
 	for round := range b.Plan.Rounds {
-		for _, n := range callers {
-			for _, r := range b.inTurns(round) {
-				b.progress("pairs, %d callers, round %d of %d: %s", n, round+1, b.Plan.Rounds, r.Name)
-				if err := b.pairsOf(ctx, r, n); err != nil {
-					return err
-				}
-			}
+		if err := b.pairsRound(ctx, b.Server, round, result.PairsBy(crowd), result.PairsBy(16), result.PairsBy(1)); err != nil {
+			return err
 		}
 		if b.Limit {
 			b.progress("pairs, round %d of %d: the server's limit", round+1, b.Plan.Rounds)
@@ -51,17 +43,29 @@ func (b *Bench) Pairs(ctx context.Context) error {
 	return b.bystander(ctx)
 }
 
-func (b *Bench) pairsOf(ctx context.Context, r rival.Rival, callers int) error {
-	return with(r, b.Server.Addr, 1, func(c []rival.Client) error {
-		l := load{client: c[0], callers: callers}
+// pairsRound has each of the rivals work on a server or a Cluster under each of the loads.
+func (b *Bench) pairsRound(ctx context.Context, on target, round int, loads ...result.Case) error {
+	for _, at := range loads {
+		for _, r := range b.inTurns(round) {
+			b.progress("%s, %d callers, round %d of %d: %s", at.Bench, at.Callers, round+1, b.Plan.Rounds, r.Name)
+			if err := b.pairsOf(ctx, on, r, at.By(r.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Bench) pairsOf(ctx context.Context, on target, r rival.Rival, at result.Case) error {
+	return with(r, on, 1, func(c []rival.Client) error {
+		l := load{client: c[0], callers: at.Callers}
 		w, err := l.measure(ctx, b.Plan.Pairs/5, func(ctx context.Context) error { return pause(ctx, b.Plan.Pairs) })
 		if err != nil {
 			return err
 		}
 		if w.perSecond == 0 {
-			return fmt.Errorf("not one of %d callers got its lock in %s: %w", callers, b.Plan.Pairs, w.failure)
+			return fmt.Errorf("not one of %d callers got its lock in %s: %w", at.Callers, b.Plan.Pairs, w.failure)
 		}
-		at := result.PairsBy(callers).By(r.Name)
 		b.Samples.Add(at.Of(PairsPerSecond), w.perSecond)
 		b.Samples.Add(at.Of(Failed), float64(w.failed))
 		return nil
@@ -94,7 +98,7 @@ func (b *Bench) bystander(ctx context.Context) error {
 		}
 		for _, r := range b.inTurns(round) {
 			b.progress("GETs of somebody else, round %d of %d: beside %s", round+1, b.Plan.Rounds, r.Name)
-			err := with(r, b.Server.Addr, 1, func(c []rival.Client) error {
+			err := with(r, b.Server, 1, func(c []rival.Client) error {
 				at := result.PairsBy(crowd).By(r.Name)
 				l := load{client: c[0], callers: crowd, rate: rate}
 				w, err := l.measure(ctx, b.Plan.Bystander/5, func(ctx context.Context) error { return b.get(ctx, at) })

@@ -29,7 +29,7 @@ const (
 
 // Renew holds many leases for three TTLs and measures what that costs those who acquire and release beside them. Only Picket: its rivals renew one lock a call, or none.
 func (b *Bench) Renew(ctx context.Context) error {
-	acquirers, err := rival.OpenPicket(b.Server.Addr, nil)
+	acquirers, err := rival.OpenPicket(b.Server.Addrs(), nil)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (b *Bench) acquire(ctx context.Context, client rival.Client, during func(co
 func (b *Bench) renewBeside(ctx context.Context, acquirers rival.Client, alone window) (err error) {
 	p := &portfolio{}
 	counted := wire.NewTap(false)
-	p.Picket, err = rival.OpenPicket(b.Server.Addr, counted, picket.WithTTL(b.Plan.TTL), picket.WithObserver(picket.Observer{LeaseChange: p.watch}))
+	p.Picket, err = rival.OpenPicket(b.Server.Addrs(), counted, picket.WithTTL(b.Plan.TTL), picket.WithObserver(picket.Observer{LeaseChange: p.watch}))
 	if err != nil {
 		return err
 	}

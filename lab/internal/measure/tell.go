@@ -23,7 +23,7 @@ const (
 
 // tell measures the time from the release to the moment when the only waiter, in another client, is told, and the round trip of a PING under the same conditions.
 func (b *Bench) tell(ctx context.Context, r rival.Rival, round int) error {
-	return with(r, b.Server.Addr, 2, func(c []rival.Client) error {
+	return with(r, b.Server, 2, func(c []rival.Client) error {
 		ping := redis.NewClient(&redis.Options{Addr: b.Server.Addr, PoolSize: 1})
 		defer ping.Close() //nolint:errcheck // nothing is left to send
 		var told, pings []time.Duration

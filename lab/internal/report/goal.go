@@ -62,6 +62,7 @@ func atMost(name, unit string, must, aim float64, value func(*result.Run) (float
 // goals are those of the plan, an aim of 0 is none.
 func goals() []goal {
 	crowd, few := result.PairsBy(256).Of(measure.PairsPerSecond), result.PairsBy(16).Of(measure.PairsPerSecond)
+	cluster := result.ClusterBy(256).Of(measure.PairsPerSecond)
 	one, zero := result.HandoffOf(32, 1), result.HandoffOf(32, 0)
 	idle, told := result.HeldFor(64), result.HeldFor(1).Of(measure.ToldRoundTrips)
 	get := result.PairsBy(256).Of(measure.GetP99)
@@ -70,6 +71,7 @@ func goals() []goal {
 		atLeast("256 callers: pairs/s, of redsync's", "x", 3, 5, against(crowd, "redsync")),
 		atLeast("256 callers: pairs/s, of rueidislock's", "x", 1.7, 2.2, against(crowd, "rueidislock")),
 		atLeast("256 callers: pairs/s, of the server's limit", "x", 0.8, 1.2, against(crowd, measure.Limit)),
+		atLeast("256 callers on a Cluster of 3: pairs/s, of redislock's", "x", 1.5, 0, against(cluster, "redislock")),
 		atLeast("16 callers: pairs/s, of redislock's", "x", 1, 1.2, against(few, "redislock")),
 		atLeast("16 callers: pairs/s, of redsync's", "x", 1, 1.2, against(few, "redsync")),
 		atLeast("16 callers: pairs/s, of rueidislock's", "x", 1, 1.2, against(few, "rueidislock")),

@@ -42,6 +42,8 @@ func lines() []line {
 		{"256 callers, 256 keys: acquire + release", result.PairsBy(256).Of(measure.PairsPerSecond), "/s", false},
 		{"16 callers, 16 keys", result.PairsBy(16).Of(measure.PairsPerSecond), "/s", false},
 		{"1 caller", result.PairsBy(1).Of(measure.PairsPerSecond), "/s", false},
+		{"256 callers, 256 keys, on a Cluster of 3 masters", result.ClusterBy(256).Of(measure.PairsPerSecond), "/s", false},
+		{"16 callers, 16 keys, on that Cluster", result.ClusterBy(16).Of(measure.PairsPerSecond), "/s", false},
 		{"32 workers, 1 key, 1 ms of work: done", one.Of(measure.SectionsPerSecond), "/s", false},
 		{"… 99 of 100 wait at most", one.Of(measure.WaitP99), " ms", false},
 		{"… the longest wait", one.Of(measure.WaitMax), " ms", false},

@@ -31,6 +31,8 @@ func invented() *result.Run {
 	add(result.PairsBy(256), measure.PairsPerSecond, map[string]float64{"picket": 120_000, "redislock": 34_500, "redsync": 30_000, "rueidislock": 80_000, "limit": 100_000})
 	add(result.PairsBy(256), measure.Failed, map[string]float64{"picket": 0, "redislock": 0})
 	add(result.PairsBy(1), measure.PairsPerSecond, map[string]float64{"picket": 8_000, "raw": 8_800})
+	add(result.ClusterBy(256), measure.PairsPerSecond, map[string]float64{"picket": 60_000, "redislock": 42_000, "raw": 44_000})
+	add(result.ClusterBy(16), measure.PairsPerSecond, map[string]float64{"picket": 30_000, "redislock": 25_000})
 	add(result.HandoffOf(32, 1), measure.SectionsPerSecond, map[string]float64{"picket": 800, "redislock": 780, "rueidislock": 720})
 	add(result.HandoffOf(32, 1), measure.WaitP99, map[string]float64{"picket": 43.24, "redislock": 690, "rueidislock": 367})
 	add(result.HandoffOf(32, 1), measure.WaitMax, map[string]float64{"picket": 60, "redislock": 2_100, "rueidislock": 900})

@@ -69,6 +69,8 @@ func sections(r *result.Run) []section {
 		{"Acquire + release, 256 callers, each on a key of its own", result.PairsBy(256), pairsColumns},
 		{"Acquire + release, 16 callers, each on a key of its own", result.PairsBy(16), pairsColumns},
 		{"Acquire + release, 1 caller", result.PairsBy(1), pairsColumns},
+		{"Acquire + release on a Cluster of 3 masters, 256 callers, each on a key of its own", result.ClusterBy(256), pairsColumns},
+		{"Acquire + release on a Cluster of 3 masters, 16 callers, each on a key of its own", result.ClusterBy(16), pairsColumns},
 		{"A GET of somebody else, beside 256 callers at redislock's pace", result.PairsBy(256), bystanderColumns},
 		{"32 workers in 4 clients on one key, holds of 1 ms", result.HandoffOf(32, 1), handoffColumns},
 		{"32 workers in 4 clients on one key, holds of 0 ms", result.HandoffOf(32, 0), handoffColumns},

@@ -6,6 +6,7 @@ const (
 	Pairs   = "pairs"
 	Handoff = "handoff"
 	Renew   = "renew"
+	Cluster = "cluster"
 )
 
 // Case is what was measured, of whom and under which load. Loads that are 0 do not apply.
@@ -34,6 +35,9 @@ func (c Case) By(impl string) Case {
 
 // PairsBy is callers with a key each.
 func PairsBy(callers int) Case { return Case{Bench: Pairs, Callers: callers} }
+
+// ClusterBy is callers with a key each, on a Cluster.
+func ClusterBy(callers int) Case { return Case{Bench: Cluster, Callers: callers} }
 
 // HandoffOf is many workers on one key.
 func HandoffOf(workers, holdMS int) Case {

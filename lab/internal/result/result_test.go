@@ -15,6 +15,7 @@ func sample() *result.Run {
 	for _, v := range []float64{120, 100, 150} {
 		s.Add(result.PairsBy(256).By("picket").Of("pairs_per_s"), v)
 	}
+	s.Add(result.ClusterBy(256).By("picket").Of("pairs_per_s"), 200)
 	s.Add(result.HandoffOf(32, 0).By("picket").Of("jain"), 0.99)
 	s.Add(result.HandoffOf(32, 1).By("picket").Of("jain"), 1)
 	s.Add(result.HeldFor(64).By("picket").Of("cpu_percent"), 0.5)
@@ -31,6 +32,7 @@ func TestEachMeasurementIsOneObjectOnOneLine(t *testing.T) {
 	}
 	want := `{"bench":"about","impl":"redislock","settings":"LinearBackoff(10ms), \"quoted\""}
 {"bench":"pairs","impl":"picket","callers":256,"metric":"pairs_per_s","median":120,"min":100,"max":150,"rounds":3}
+{"bench":"cluster","impl":"picket","callers":256,"metric":"pairs_per_s","median":200,"min":200,"max":200,"rounds":1}
 {"bench":"handoff","impl":"picket","workers":32,"hold_ms":0,"metric":"jain","median":0.99,"min":0.99,"max":0.99,"rounds":1}
 {"bench":"handoff","impl":"picket","workers":32,"hold_ms":1,"metric":"jain","median":1,"min":1,"max":1,"rounds":1}
 {"bench":"handoff","impl":"picket","waiters":64,"metric":"cpu_percent","median":0.5,"min":0.5,"max":0.5,"rounds":1}

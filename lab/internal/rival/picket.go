@@ -15,11 +15,11 @@ import (
 func picketRival() Rival {
 	return Rival{
 		Name:     "picket",
-		Settings: fmt.Sprintf("this tree, go-redis pool of %d, else defaults", pool),
+		Settings: fmt.Sprintf("this tree, with token, go-redis pool of %d for each server, else defaults", pool),
 		Waits:    true,
-		Sends:    []string{"subscribe", "unsubscribe", "ping"},
-		Open: func(addr string) (Client, error) {
-			return OpenPicket(addr, nil)
+		Sends:    []string{"subscribe", "unsubscribe", "ssubscribe", "sunsubscribe", "ping"},
+		Open: func(addrs []string) (Client, error) {
+			return OpenPicket(addrs, nil)
 		},
 	}
 }
@@ -28,16 +28,12 @@ func picketRival() Rival {
 type Picket struct {
 	Locker *picket.Locker
 	store  *redisstore.Store
-	client *redis.Client
+	client redis.UniversalClient
 }
 
 // OpenPicket returns a Locker with these options and a client of its own, whose connections go through tap if there is one.
-func OpenPicket(addr string, tap *wire.Tap, opts ...picket.Option) (*Picket, error) {
-	o := &redis.Options{Addr: addr, PoolSize: pool}
-	if tap != nil {
-		o.Dialer = tap.Dial
-	}
-	client := redis.NewClient(o)
+func OpenPicket(addrs []string, tap *wire.Tap, opts ...picket.Option) (*Picket, error) {
+	client := dial(addrs, tap)
 	store, err := redisstore.New(client)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())

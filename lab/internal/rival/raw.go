@@ -12,10 +12,10 @@ import (
 func rawRival() Rival {
 	return Rival{
 		Name:     "raw",
-		Settings: fmt.Sprintf("go-redis v9.23.0: SET NX PX and a compare-and-delete EVALSHA, no token, no waiting, pool of %d", pool),
+		Settings: fmt.Sprintf("go-redis v9.23.0: SET NX PX and a compare-and-delete EVALSHA, no token, no waiting, pool of %d for each server", pool),
 		Sends:    []string{"set"},
-		Open: func(addr string) (Client, error) {
-			return &rawClient{redis.NewClient(&redis.Options{Addr: addr, PoolSize: pool})}, nil
+		Open: func(addrs []string) (Client, error) {
+			return &rawClient{dial(addrs, nil)}, nil
 		},
 	}
 }
@@ -28,7 +28,7 @@ var (
 )
 
 // rawClient is what people write by hand, and the least that a lock can cost.
-type rawClient struct{ client *redis.Client }
+type rawClient struct{ client redis.UniversalClient }
 
 func (c *rawClient) Do(ctx context.Context, key string, fn func()) error {
 	id := rand.Text()

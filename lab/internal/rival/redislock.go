@@ -15,10 +15,10 @@ const redislockDelay = 10 * time.Millisecond
 func redislockRival() Rival {
 	return Rival{
 		Name:     "redislock",
-		Settings: fmt.Sprintf("bsm/redislock v0.10.0, LinearBackoff(%s), go-redis pool of %d", redislockDelay, pool),
+		Settings: fmt.Sprintf("bsm/redislock v0.10.0, LinearBackoff(%s), no token, go-redis pool of %d for each server", redislockDelay, pool),
 		Waits:    true,
-		Open: func(addr string) (Client, error) {
-			client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: pool})
+		Open: func(addrs []string) (Client, error) {
+			client := dial(addrs, nil)
 			return &redislockClient{redislock.New(client), client}, nil
 		},
 	}
@@ -26,7 +26,7 @@ func redislockRival() Rival {
 
 type redislockClient struct {
 	locks  *redislock.Client
-	client *redis.Client
+	client redis.UniversalClient
 }
 
 func (c *redislockClient) Do(ctx context.Context, key string, fn func()) error {

@@ -20,11 +20,11 @@ func delay(int) time.Duration { return minDelay + rand.N(maxDelay-minDelay) }
 func redsyncRival() Rival {
 	return Rival{
 		Name:     "redsync",
-		Settings: fmt.Sprintf("redsync v4.18.1, one server, WithRetryDelayFunc random from %s to %s, WithTries unlimited, go-redis pool of %d", minDelay, maxDelay, pool),
+		Settings: fmt.Sprintf("redsync v4.18.1, one server, WithRetryDelayFunc random from %s to %s, WithTries unlimited, no token, go-redis pool of %d for each server", minDelay, maxDelay, pool),
 		Waits:    true,
 		Sends:    []string{"set"},
-		Open: func(addr string) (Client, error) {
-			client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: pool})
+		Open: func(addrs []string) (Client, error) {
+			client := dial(addrs, nil)
 			return &redsyncClient{redsync.New(goredis.NewPool(client)), client}, nil
 		},
 	}
@@ -32,7 +32,7 @@ func redsyncRival() Rival {
 
 type redsyncClient struct {
 	locks  *redsync.Redsync
-	client *redis.Client
+	client redis.UniversalClient
 }
 
 func (c *redsyncClient) Do(ctx context.Context, key string, fn func()) error {

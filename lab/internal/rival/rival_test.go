@@ -3,26 +3,14 @@ package rival_test
 import (
 	"context"
 	"errors"
-	"os"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/picket-go/picket/lab/internal/rival"
 	"github.com/picket-go/picket/lab/internal/server"
+	"github.com/picket-go/picket/lab/internal/servertest"
 )
-
-func start(t *testing.T) *server.Server {
-	t.Helper()
-	s, err := server.Start(t.Context())
-	if errors.Is(err, server.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
 
 // It shows that the round trips of all are counted in the same way, however much their scripts call: each pair is two.
 func TestEachPairIsTwoRoundTrips(t *testing.T) {
@@ -30,34 +18,68 @@ func TestEachPairIsTwoRoundTrips(t *testing.T) {
 	for _, r := range rival.All() {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t)
-			client, err := r.Open(s.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
-			pairs := func(n int) (roundTrips int64) {
-				before, err := s.Calls(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for range n {
-					if err := client.Do(t.Context(), "k", func() {}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				after, err := s.Calls(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				return r.RoundTrips(after) - r.RoundTrips(before)
-			}
-			pairs(1) // loads scripts
-			if got := pairs(50); got != 100 {
-				t.Errorf("50 pairs are %d round trips, want 100", got)
-			}
+			eachPairIsTwoRoundTrips(t, r, []*server.Server{servertest.Start(t)})
 		})
 	}
+}
+
+// It shows that nobody is redirected, and that nobody leaves a lock behind on one of the nodes.
+func TestEachPairOnAClusterIsTwoRoundTrips(t *testing.T) {
+	t.Parallel()
+	cluster := servertest.StartCluster(t, 3)
+	for _, r := range rival.All() {
+		t.Run(r.Name, func(t *testing.T) { eachPairIsTwoRoundTrips(t, r, cluster.Nodes) })
+	}
+}
+
+func eachPairIsTwoRoundTrips(t *testing.T, r rival.Rival, nodes []*server.Server) {
+	t.Helper()
+	var addrs []string
+	for _, node := range nodes {
+		addrs = append(addrs, node.Addr)
+	}
+	client, err := r.Open(addrs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	const keys = 50
+	pairs := func() {
+		for i := range keys {
+			if err := client.Do(ctx, fmt.Sprintf("k%d", i), func() {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pairs() // loads scripts
+	before := roundTrips(t, r, nodes)
+	pairs()
+	after, sum := roundTrips(t, r, nodes), int64(0)
+	for i, node := range nodes {
+		n := after[i] - before[i]
+		if n == 0 {
+			t.Errorf("%s had nothing to do", node.Addr)
+		}
+		sum += n
+	}
+	if sum != 2*keys {
+		t.Errorf("%d pairs are %d round trips, want %d", keys, sum, 2*keys)
+	}
+}
+
+// roundTrips are those of r with each of the nodes.
+func roundTrips(t *testing.T, r rival.Rival, nodes []*server.Server) (n []int64) {
+	t.Helper()
+	for _, node := range nodes {
+		calls, err := node.Calls(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = append(n, r.RoundTrips(calls))
+	}
+	return n
 }
 
 func TestEveryRivalWaitsAndIsFreeAgain(t *testing.T) {
@@ -68,10 +90,10 @@ func TestEveryRivalWaitsAndIsFreeAgain(t *testing.T) {
 		}
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t)
+			addrs := servertest.Start(t).Addrs()
 			var clients []rival.Client
 			for range 2 {
-				c, err := r.Open(s.Addr)
+				c, err := r.Open(addrs)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -11,11 +11,11 @@ import (
 func rueidislockRival() Rival {
 	return Rival{
 		Name:     "rueidislock",
-		Settings: "rueidislock v1.0.79, KeyMajority 1, NoLoopTracking, KeyValidity 30s, TryNextAfter 1s, MaxFlushDelay 20µs",
+		Settings: "rueidislock v1.0.79, KeyMajority 1, NoLoopTracking, KeyValidity 30s, TryNextAfter 1s, MaxFlushDelay 20µs, no token",
 		Waits:    true,
-		Open: func(addr string) (Client, error) {
+		Open: func(addrs []string) (Client, error) {
 			locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
-				ClientOption:   rueidis.ClientOption{InitAddress: []string{addr}, MaxFlushDelay: 20 * time.Microsecond},
+				ClientOption:   rueidis.ClientOption{InitAddress: addrs, MaxFlushDelay: 20 * time.Microsecond},
 				KeyMajority:    1,
 				NoLoopTracking: true,
 				KeyValidity:    TTL,

@@ -20,11 +20,16 @@ import (
 // ErrMissing says which program is not installed, and how to install it.
 var ErrMissing = errors.New("not in PATH: install it with \"apt-get install -y redis-server redis-tools\" or \"brew install redis\"")
 
-const startLimit = 10 * time.Second
+const (
+	host       = "127.0.0.1"
+	startLimit = 10 * time.Second
+)
 
 // Server is a running redis-server without persistence on a free port of 127.0.0.1.
 type Server struct {
 	cmd    *exec.Cmd
+	port   int
+	bus    int // free too, for a node of a Cluster
 	gone   chan struct{}
 	output bytes.Buffer // complete when gone is closed
 	admin  *redis.Client
@@ -44,14 +49,21 @@ func Find(names ...string) (string, error) {
 }
 
 // Start runs a server and returns when it answers. On Linux it also dies when this process is killed.
-func Start(ctx context.Context) (*Server, error) {
+func Start(ctx context.Context) (*Server, error) { return startAs(ctx, alone) }
+
+// role is what else a server is told that has these ports.
+type role func(port, bus int) []string
+
+func alone(int, int) []string { return []string{"--dir", os.TempDir()} }
+
+func startAs(ctx context.Context, role role) (*Server, error) {
 	binary, err := Find("redis-server", "valkey-server")
 	if err != nil {
 		return nil, err
 	}
-	for range 5 { // Another process may take the port first.
+	for range 5 { // Another process may take a port first.
 		var s *Server
-		if s, err = start(ctx, binary); err == nil {
+		if s, err = start(ctx, binary, role); err == nil {
 			return s, nil
 		}
 		if ctx.Err() != nil {
@@ -61,15 +73,14 @@ func Start(ctx context.Context) (*Server, error) {
 	return nil, err
 }
 
-func start(ctx context.Context, binary string) (*Server, error) {
-	port, err := freePort(ctx)
+func start(ctx context.Context, binary string, role role) (*Server, error) {
+	port, bus, err := freePorts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{gone: make(chan struct{}), Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-	// Not CommandContext: the server must outlive an interrupted ctx until its clients have left.
-	s.cmd = exec.Command(binary, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", //nolint:gosec,noctx // found in PATH
-		"--save", "", "--appendonly", "no", "--dir", os.TempDir(), "--maxclients", "4000")
+	s := &Server{gone: make(chan struct{}), Addr: net.JoinHostPort(host, strconv.Itoa(port)), port: port, bus: bus}
+	args := append([]string{"--port", strconv.Itoa(port), "--bind", host, "--save", "", "--appendonly", "no", "--maxclients", "4000"}, role(port, bus)...)
+	s.cmd = exec.Command(binary, args...) //nolint:gosec,noctx // found in PATH; a server must outlive an interrupted ctx until its clients have left
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	s.cmd.SysProcAttr = attributes()
 	if err := s.launch(); err != nil {
@@ -83,13 +94,17 @@ func start(ctx context.Context, binary string) (*Server, error) {
 	return s, nil
 }
 
-func freePort(ctx context.Context) (int, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// freePorts are two: without being told, a node of a Cluster takes its port and 10,000 more for its bus, which may not exist.
+func freePorts(ctx context.Context) (port, bus int, err error) {
+	for _, p := range []*int{&port, &bus} {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			return 0, 0, err
+		}
+		defer l.Close() //nolint:errcheck // nothing was written; open until the other is found too
+		*p = l.Addr().(*net.TCPAddr).Port
 	}
-	defer l.Close() //nolint:errcheck // nothing was written
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return port, bus, nil
 }
 
 // launch starts the process on a thread that lives as long as it does: to the kernel, the parent whose death kills a child is the thread that forked it (prctl(2),
@@ -143,7 +158,10 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-// Close ends the server, which has written no files.
+// Addrs is its address, as a Cluster has several.
+func (s *Server) Addrs() []string { return []string{s.Addr} }
+
+// Close ends the server. It leaves no files, unless it is a node of a Cluster.
 func (s *Server) Close() {
 	_ = s.admin.Close()
 	_ = s.cmd.Process.Kill() // It fails only when the server is gone already.

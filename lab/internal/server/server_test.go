@@ -2,23 +2,17 @@ package server_test
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/picket-go/picket/lab/internal/server"
+	"github.com/picket-go/picket/lab/internal/servertest"
 )
 
 func TestServerCountsCallsAndIsGoneAfterClose(t *testing.T) {
 	t.Parallel()
-	s, err := server.Start(t.Context())
-	if errors.Is(err, server.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
 	for range 3 {
