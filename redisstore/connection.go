@@ -24,15 +24,15 @@ var errIdle = errors.New("nobody listens")
 // connection is one subscription connection, from its opening to its loss. Two goroutines use it: serve writes, receive reads. go-redis' own receive loop is not used: it
 // never notices a connection that has gone silent.
 type connection struct {
-	ear    *ear
+	owner  *subscriber
 	l      *listener
 	pubsub *redis.PubSub
 }
 
-func newConnection(e *ear) *connection {
-	ctx := bound.New(e.l.ctx, writeBound)
+func newConnection(s *subscriber) *connection {
+	ctx := bound.New(s.l.ctx, writeBound)
 	defer ctx.Stop()
-	return &connection{ear: e, l: e.l, pubsub: e.node.shared.Subscribe(ctx)} // no channels yet: sends nothing
+	return &connection{owner: s, l: s.l, pubsub: s.node.shared.Subscribe(ctx)} // no channels yet: sends nothing
 }
 
 // serve subscribes what is asked for and pings, until the connection fails, nobody listens any more, or the Store is closed.
@@ -45,8 +45,8 @@ func (c *connection) serve() error {
 	defer tick.Stop()
 	started, pinged := false, time.Now()
 	for {
-		c.ear.find()
-		join, part, done := c.ear.changes(time.Now())
+		c.owner.find()
+		join, part, done := c.owner.changes(time.Now())
 		if done {
 			return errIdle
 		}
@@ -58,7 +58,7 @@ func (c *connection) serve() error {
 			reader.Go(func() { failed <- c.receive() })
 		}
 		select {
-		case <-c.ear.kick:
+		case <-c.owner.kick:
 		case now := <-tick.C:
 			if now.Sub(pinged) < pingEvery-lookEvery/2 {
 				continue
@@ -117,7 +117,7 @@ func apart(all []*channel) (shards, names []string) {
 // subscribed looks at the error of a subscription that was sent: the answer comes later, but the connection may have been refused.
 func (c *connection) subscribed(err error) error {
 	if _, answered := errors.AsType[redis.Error](err); answered || errors.Is(err, redis.ErrClosed) {
-		c.ear.answered(err)
+		c.owner.answered(err)
 	}
 	return err
 }
@@ -138,7 +138,7 @@ func (c *connection) receive() error {
 		got, err := c.pubsub.ReceiveTimeout(ctx, silence)
 		ctx.Stop()
 		if _, answered := errors.AsType[redis.Error](err); answered {
-			c.ear.answered(err)
+			c.owner.answered(err)
 			continue
 		}
 		if err != nil {
@@ -148,9 +148,9 @@ func (c *connection) receive() error {
 		case *redis.Subscription:
 			switch m.Kind {
 			case "subscribe", "ssubscribe":
-				c.ear.confirm(m.Channel)
+				c.owner.confirm(m.Channel)
 			case "sunsubscribe":
-				c.ear.dropped(m.Channel)
+				c.owner.dropped(m.Channel)
 			}
 		case *redis.Message:
 			c.l.deliver(m.Payload)

@@ -68,7 +68,7 @@ func (s *Store) newEntry(op, name string) *entry {
 		e.text = append(append(e.text, e.text[:record]...), suffix...)
 		e.end()
 	}
-	if s.atlas != nil {
+	if s.cluster != nil {
 		e.text = append(append(e.text, e.text[:record]...), absent...)
 		e.end()
 	}

@@ -192,7 +192,7 @@ func (s *Store) failed(ctx context.Context, about subject, err error) error {
 	if _, ok := errors.AsType[unsentError](err); ok {
 		return err
 	}
-	if _, ok := errors.AsType[*hop](err); ok {
+	if _, ok := errors.AsType[*redirect](err); ok {
 		return err
 	}
 	if unrouted, ok := errors.AsType[unroutedError](err); ok {

@@ -80,10 +80,10 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[picket.Status
 
 // masters are the servers that have keys.
 func (s *Store) masters(ctx context.Context) ([]*node, error) {
-	if s.atlas == nil {
+	if s.cluster == nil {
 		return []*node{s.home}, nil
 	}
-	return s.atlas.masters(ctx)
+	return s.cluster.masters(ctx)
 }
 
 // list is List for one server; false ends the listing.
@@ -124,7 +124,7 @@ func (n *node) yieldAll(ctx context.Context, names []string, yield func(picket.S
 
 // inspect reports on several locks whose keys were found here.
 func (n *node) inspect(ctx context.Context, names []string) ([]answer, error) {
-	if n.store.atlas == nil {
+	if n.store.cluster == nil {
 		return n.store.call(ctx, n.store.inspection(names...))
 	}
 	rs := make([]request, len(names))
@@ -138,7 +138,7 @@ func (n *node) inspect(ctx context.Context, names []string) ([]answer, error) {
 	all := make([]answer, len(names))
 	for i, o := range out {
 		var one []answer
-		if _, moves := errors.AsType[*hop](o.err); moves {
+		if _, moves := errors.AsType[*redirect](o.err); moves {
 			one, err = n.store.call(ctx, rs[i])
 		} else if err = o.err; err == nil {
 			one, err = answers(rs[i], o.raw)

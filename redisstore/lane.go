@@ -38,7 +38,7 @@ type lane struct {
 	timer   *time.Timer
 }
 
-// ask sends e and returns its answer. It returns soon after ctx ends, whatever the network does. The caller must not use e any more, unless the answer is a hop.
+// ask sends e and returns its answer. It returns soon after ctx ends, whatever the network does. The caller must not use e any more, unless the answer is a redirect.
 func (l *lane) ask(ctx context.Context, e *entry) (answer, error) {
 	err := ctx.Err()
 	switch {

@@ -28,12 +28,12 @@ type listener struct {
 	ctx    context.Context //nolint:containedctx // of the listener's goroutines, from start to close
 	cancel context.CancelFunc
 
-	mu       sync.Mutex
-	closed   bool
-	classic  bool                // on a Cluster: shard channels are refused
-	ears     map[*node]*ear      // one for each server that was listened to
-	watches  map[string]*watch   // by claim id
-	channels map[string]*channel // by name
+	mu          sync.Mutex
+	closed      bool
+	classic     bool                  // on a Cluster: shard channels are refused
+	subscribers map[*node]*subscriber // one for each server that was listened to
+	watches     map[string]*watch     // by claim id
+	channels    map[string]*channel   // by name
 }
 
 // watch is one claim that listens.
@@ -49,7 +49,7 @@ type channel struct {
 	process string // as the scripts know this Store
 	name    string
 	sharded bool // published in the node of its slot only
-	ear     *ear
+	from    *subscriber
 
 	watches int
 	idle    time.Time   // since when nobody listens
@@ -57,7 +57,7 @@ type channel struct {
 	heard   bool        // and confirmed
 	before  bool        // was confirmed on an earlier connection: wake-ups may have been missed
 	lost    bool        // on a Cluster: its node has to be found again
-	hop     *hop        // where it was said to be; nil: nowhere
+	to      *redirect   // where it was said to be; nil: nowhere
 	moved   time.Time   // when it last went to another node
 	ready   chan signal // closed when confirmed or refused
 	err     error       // why it was refused
@@ -66,7 +66,7 @@ type channel struct {
 func (l *listener) start(s *Store) {
 	l.store = s
 	l.ctx, l.cancel = context.WithCancel(bound.None())
-	l.ears, l.watches, l.channels = map[*node]*ear{}, map[string]*watch{}, map[string]*channel{}
+	l.subscribers, l.watches, l.channels = map[*node]*subscriber{}, map[string]*watch{}, map[string]*channel{}
 }
 
 // close ends the listening; every wake channel stays open and silent.
@@ -85,7 +85,7 @@ func (l *listener) hears(id string) string {
 	if w == nil || !w.channel.heard {
 		return ""
 	}
-	if at := w.channel.ear.at; at != "" {
+	if at := w.channel.from.at; at != "" {
 		return w.channel.process + "@" + at
 	}
 	return w.channel.process
@@ -114,7 +114,7 @@ func (s *Store) Watch(ctx context.Context, c picket.Claim) (<-chan struct{}, fun
 func (s *Store) watch(ctx context.Context, c picket.Claim) (wake <-chan struct{}, stop func(), again bool, err error) {
 	record, n := s.record(c.Key), s.home
 	if n == nil {
-		if n, err = s.atlas.at(ctx, record); err != nil {
+		if n, err = s.cluster.at(ctx, record); err != nil {
 			return nil, nil, false, err
 		}
 	}
@@ -151,7 +151,7 @@ func (l *listener) add(id, record string, n *node) (*watch, error) {
 	if l.closed {
 		return nil, errClosed
 	}
-	cluster, process := l.store.atlas != nil, l.store.process
+	cluster, process := l.store.cluster != nil, l.store.process
 	sharded := cluster && !l.classic
 	switch {
 	case sharded:
@@ -174,20 +174,20 @@ func (l *listener) add(id, record string, n *node) (*watch, error) {
 	}
 	w := &watch{channel: ch, wake: make(chan signal, 1)}
 	l.watches[id] = w
-	if err := ch.ear.open(); err != nil {
+	if err := ch.from.open(); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-// assign gives ch to the ear at n. mu is held, as it is for detach.
+// assign gives ch to the subscriber at n. mu is held, as it is for detach.
 func (l *listener) assign(ch *channel, n *node) error {
-	e := l.ears[n]
+	e := l.subscribers[n]
 	if e == nil {
-		e = &ear{l: l, node: n, kick: make(chan signal, 1)}
-		l.ears[n] = e
+		e = &subscriber{l: l, node: n, kick: make(chan signal, 1)}
+		l.subscribers[n] = e
 	}
-	ch.ear = e
+	ch.from = e
 	return e.open()
 }
 

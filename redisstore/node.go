@@ -105,7 +105,7 @@ func (n *node) carry(ctx context.Context, es []*entry, args []any) []any {
 
 // submit is carry over the connection, or those of the client, that via is. On a Cluster a script must stay in one slot: there each claim has a command of its own.
 func (n *node) submit(ctx context.Context, via sender, es []*entry, args []any) []any {
-	if n.store.atlas == nil {
+	if n.store.cluster == nil {
 		args = arguments(es, args)
 		raw, err := eval(ctx, via, claimRequest(es, args))
 		share(es, raw, n.begun(err))

@@ -26,7 +26,7 @@ func (s *Store) Renew(ctx context.Context, cs []picket.Claim, report func(i int,
 	for i, c := range cs {
 		n, err := s.home, grantable(c)
 		if err == nil && n == nil {
-			if n, err = s.atlas.master(ctx, s.record(c.Key)); err != nil {
+			if n, err = s.cluster.master(ctx, s.record(c.Key)); err != nil {
 				err = s.failed(ctx, subject{"renew", c.Key}, err)
 			}
 		}
@@ -39,8 +39,8 @@ func (s *Store) Renew(ctx context.Context, cs []picket.Claim, report func(i int,
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for n, which := range served {
-		if s.atlas != nil {
-			n = s.atlas.guide(n)
+		if s.cluster != nil {
+			n = s.cluster.guide(n)
 		}
 		v := newRenewal(ctx, n, cs, report)
 		if len(served) == 1 {
@@ -58,7 +58,7 @@ type renewal struct {
 	report func(i int, err error)
 	moved  func() bool // whether another server answers than before
 	asking bool        // the slots of these claims are being moved to the node
-	hops   int
+	times  int         // it was redirected
 }
 
 func newRenewal(ctx context.Context, n *node, cs []picket.Claim, report func(i int, err error)) *renewal {
@@ -94,13 +94,13 @@ func (v *renewal) send(ctx context.Context, which []int) {
 		return
 	}
 	var silent []int
-	redirected := map[hop][]int{}
+	redirected := map[redirect][]int{}
 	answered := false
 	for n, o := range v.ask(ctx, which) {
 		i := which[n]
-		h, hops := errors.AsType[*hop](o.err)
+		h, moves := errors.AsType[*redirect](o.err)
 		switch {
-		case hops:
+		case moves:
 			to := *h
 			to.text = ""
 			redirected[to] = append(redirected[to], i)
@@ -125,13 +125,13 @@ func (v *renewal) send(ctx context.Context, which []int) {
 }
 
 // redirect renews claims where the node says that they are now.
-func (v *renewal) redirect(ctx context.Context, h hop, which []int) {
+func (v *renewal) redirect(ctx context.Context, h redirect, which []int) {
 	n, err := v.node, error(nil)
 	switch {
-	case v.hops == mostHops:
+	case v.times == mostRedirects:
 		err = errSplit
 	case h.addr != "":
-		n, err = v.node.store.atlas.next(ctx, v.node, &h, v.node.store.record(v.claims[which[0]].Key))
+		n, err = v.node.store.cluster.next(ctx, v.node, &h, v.node.store.record(v.claims[which[0]].Key))
 	}
 	if err != nil {
 		for _, i := range which {
@@ -140,7 +140,7 @@ func (v *renewal) redirect(ctx context.Context, h hop, which []int) {
 		return
 	}
 	onward := newRenewal(ctx, n, v.claims, v.report)
-	onward.hops, onward.asking = v.hops+1, !h.moved
+	onward.times, onward.asking = v.times+1, !h.moved
 	onward.send(ctx, which)
 }
 
@@ -192,7 +192,7 @@ func (v *renewal) ask(ctx context.Context, which []int) []renewed {
 			about := rs[k].subject
 			reply, ok := errors.AsType[redis.Error](err)
 			for range rs[k].claims {
-				all[n] = renewed{err: s.failed(call, about, err), replied: ok && reply != redis.Nil && s.atlas != nil}
+				all[n] = renewed{err: s.failed(call, about, err), replied: ok && reply != redis.Nil && s.cluster != nil}
 				n++
 			}
 			continue
@@ -208,7 +208,7 @@ func (v *renewal) ask(ctx context.Context, which []int) []renewed {
 // requests are one for all these claims, or on a Cluster one for each.
 func (v *renewal) requests(which []int) []request {
 	size := len(which)
-	if v.node.store.atlas != nil {
+	if v.node.store.cluster != nil {
 		size = 1
 	}
 	var rs []request

@@ -105,7 +105,7 @@ func send[T any](ctx context.Context, s *Store, limit time.Duration, f func(cont
 
 // obeys reports whether a call on the caller's own goroutine is sure to end when its ctx does. A Locker's life may end before it, but no later than a call.
 func (s *Store) obeys(ends bound.Ends) bool {
-	return ends.Parent == nil && (s.atlas != nil || s.home.single != nil)
+	return ends.Parent == nil && (s.cluster != nil || s.home.single != nil)
 }
 
 // straight is the context for a call on the caller's goroutine: the socket has its timeout, but dialling and the pool do not.

@@ -26,7 +26,7 @@ var errNoClient = fmt.Errorf("%w: the client is nil", picket.ErrInvalid)
 type Store struct {
 	set     settings
 	home    *node       // the server; nil on a Cluster
-	atlas   *atlas      // of the Cluster; nil without
+	cluster *cluster    // of the Cluster; nil without
 	process string      // names this Store to those who publish for its waiters
 	slots   chan signal // for calls on the crew's goroutines that travel outside a lane
 	crew    crew
@@ -78,7 +78,7 @@ func (s *Store) adopt(client redis.UniversalClient) (err error) {
 			return errNoClient
 		}
 		o := c.Options()
-		s.atlas = newAtlas(s, c)
+		s.cluster = newCluster(s, c)
 		s.slots = make(chan signal, clusterSlots)
 		if o.ReadOnly {
 			return fmt.Errorf("%w: the client reads from replicas, which may not know of a lock yet: make one without ReadOnly, RouteByLatency and RouteRandomly", picket.ErrInvalid)
@@ -108,8 +108,8 @@ func (s *Store) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		if s.atlas != nil {
-			return s.atlas.close()
+		if s.cluster != nil {
+			return s.cluster.close()
 		}
 		return nil
 	case <-ctx.Done():

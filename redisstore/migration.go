@@ -10,33 +10,33 @@ import (
 	"github.com/picket-go/picket"
 )
 
-// ferryPause is between two looks at a lock that is neither on one side nor on the other.
-const ferryPause = 25 * time.Millisecond
+// migrationPause is between two looks at a lock that is neither on one side nor on the other.
+const migrationPause = 25 * time.Millisecond
 
 // errSplit says that nothing can be done for a lock before all its keys have been moved.
 var errSplit error = &serverError{sentinel: picket.ErrUnavailable, advice: "the slot is being moved, and the lock with it: try again (TRYAGAIN)", unsent: true}
 
-// ferry brings a call about one lock across while the lock's slot is being moved from one node to another. The keys of a slot move one after the other, and a call that names
-// some that are on one side and some that are not is refused (TRYAGAIN), as is, on the new side, one that names a key which does not exist. So the ferry looks where the keys are:
+// migration is a call about one lock whose slot is being moved from one node to another. The keys of a slot move one after the other, and a call that names
+// some that are on one side and some that are not is refused (TRYAGAIN), as is, on the new side, one that names a key which does not exist. So it looks where the keys are:
 //
 //   - With no key left on the old side, none can come to be there any more: the new side may do everything. The script names the record only, and finds the rest by itself.
 //   - Else the lock is still on the old side, or on both. Then a holder renews, and gives back; a waiter keeps its place; nobody is let in, as a key that is made on one side may
 //     exist on the other.
-type ferry struct {
+type migration struct {
 	from *node
 	r    request // with all keys
 	e    *entry  // nil, or the claim that r is for
 }
 
-func newFerry(from *node, r request) *ferry { return &ferry{from: from, r: r} }
+func newMigration(from *node, r request) *migration { return &migration{from: from, r: r} }
 
-// ferried is ask by ferry.
-func (s *Store) ferried(ctx context.Context, from *node, e *entry) (answer, error) {
+// migrate is ask while the slot is being moved.
+func (s *Store) migrate(ctx context.Context, from *node, e *entry) (answer, error) {
 	es := []*entry{e}
-	f := newFerry(from, claimRequest(es, arguments(es, e.args[:])))
-	f.e = e
+	m := newMigration(from, claimRequest(es, arguments(es, e.args[:])))
+	m.e = e
 	about := e.subject
-	raw, err := send(ctx, s, s.patience(), f.bring)
+	raw, err := send(ctx, s, s.patience(), m.run)
 	if err != nil {
 		return answer{}, err
 	}
@@ -47,56 +47,56 @@ func (s *Store) ferried(ctx context.Context, from *node, e *entry) (answer, erro
 	return all[0], all[0].failure(about)
 }
 
-// bring tries until the call is done, the slot has been moved, which is a hop, or ctx is about to end.
-func (f *ferry) bring(ctx context.Context) ([]any, error) {
+// run tries until the call is done, the slot has been moved, which is a redirect, or ctx is about to end.
+func (m *migration) run(ctx context.Context) ([]any, error) {
 	for {
-		raw, err := f.cross(ctx)
+		raw, err := m.try(ctx)
 		if !errors.Is(err, errSplit) {
 			return raw, err
 		}
-		if d, ok := ctx.Deadline(); ok && time.Until(d) < 2*ferryPause {
+		if d, ok := ctx.Deadline(); ok && time.Until(d) < 2*migrationPause {
 			return nil, err
 		}
 		select {
-		case <-time.After(ferryPause):
+		case <-time.After(migrationPause):
 		case <-ctx.Done():
 			return nil, err
 		}
 	}
 }
 
-// cross is one attempt.
-func (f *ferry) cross(ctx context.Context) ([]any, error) {
-	here, there, err := f.look(ctx)
+// try is one attempt.
+func (m *migration) try(ctx context.Context) ([]any, error) {
+	here, there, err := m.find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if there == nil { // not moving any more
-		return nil, &hop{moved: true, addr: f.from.addr()}
+		return nil, &redirect{moved: true, addr: m.from.addr()}
 	}
-	to, err := f.from.store.atlas.next(ctx, f.from, there, f.r.record())
+	to, err := m.from.store.cluster.next(ctx, m.from, there, m.r.record())
 	if err != nil {
 		return nil, err
 	}
 	if here == 0 {
-		return f.land(ctx, to)
+		return m.arrive(ctx, to)
 	}
-	return f.wait(ctx, to)
+	return m.split(ctx, to)
 }
 
-// look counts the keys on the old side, and learns where the others would be.
-func (f *ferry) look(ctx context.Context) (here int, there *hop, err error) {
-	p := f.from.single.Pipeline()
+// find counts the keys on the old side, and learns where the others would be.
+func (m *migration) find(ctx context.Context) (here int, there *redirect, err error) {
+	p := m.from.single.Pipeline()
 	var cmds []*redis.Cmd
-	for _, key := range f.r.args[places : places+f.r.keys] {
+	for _, key := range m.r.args[places : places+m.r.keys] {
 		cmd := redis.NewCmd(ctx, "exists", key)
 		cmds = append(cmds, cmd)
 		_ = p.Process(ctx, once{cmd}) // only Exec sends
 	}
 	_, _ = p.Exec(ctx) // each command has its own error
 	for _, cmd := range cmds {
-		err := f.from.heed(ctx, cmd.Err())
-		h, redirected := errors.AsType[*hop](err)
+		err := m.from.heed(ctx, cmd.Err())
+		h, redirected := errors.AsType[*redirect](err)
 		switch {
 		case err == nil:
 			if n, _ := cmd.Int(); n > 0 {
@@ -111,54 +111,54 @@ func (f *ferry) look(ctx context.Context) (here int, there *hop, err error) {
 	return here, there, nil
 }
 
-// land does all that is asked for on the new side.
-func (f *ferry) land(ctx context.Context, to *node) ([]any, error) {
-	r := f.r
-	r.script, r.keys = f.r.script.moving, 1
-	r.args = append(make([]any, places, len(f.r.args)), f.r.args[places])
-	r.args = append(r.args, f.r.args[places+f.r.keys:]...)
-	raw, err := f.side(ctx, to, r, true)
-	if _, ok := errors.AsType[*hop](err); ok {
+// arrive does all that is asked for on the new side.
+func (m *migration) arrive(ctx context.Context, to *node) ([]any, error) {
+	r := m.r
+	r.script, r.keys = m.r.script.moving, 1
+	r.args = append(make([]any, places, len(m.r.args)), m.r.args[places])
+	r.args = append(r.args, m.r.args[places+m.r.keys:]...)
+	raw, err := m.side(ctx, to, r, true)
+	if _, ok := errors.AsType[*redirect](err); ok {
 		return nil, errSplit // it has just changed
 	}
 	return raw, err
 }
 
 // side runs r on one side. A grant counts only if the replicas of that side have it.
-func (f *ferry) side(ctx context.Context, n *node, r request, asking bool) ([]any, error) {
+func (m *migration) side(ctx context.Context, n *node, r request, asking bool) ([]any, error) {
 	conn := n.patient.Conn()
 	defer conn.Close() //nolint:errcheck // gives it back to the pool
 	o := n.deliver(ctx, conn, []request{r}, asking)[0]
 	raw, err := o.raw, o.err
-	if err == nil && r.script == f.r.script.moving {
-		raw, err = f.unwrap(ctx, raw)
+	if err == nil && r.script == m.r.script.moving {
+		raw, err = m.unwrap(ctx, raw)
 	}
-	if err != nil || f.e == nil || !n.store.durable() {
+	if err != nil || m.e == nil || !n.store.durable() {
 		return raw, err
 	}
-	es := []*entry{f.e}
+	es := []*entry{m.e}
 	share(es, raw, nil)
 	n.secure(ctx, conn, es)
-	return raw, f.e.err
+	return raw, m.e.err
 }
 
 // unwrap takes the answers of a moving script, and publishes what it left unsaid.
-func (f *ferry) unwrap(ctx context.Context, raw []any) ([]any, error) {
+func (m *migration) unwrap(ctx context.Context, raw []any) ([]any, error) {
 	if len(raw) != 2 {
-		return nil, f.r.garbled(raw)
+		return nil, m.r.garbled(raw)
 	}
 	answers, _ := raw[0].([]any)
 	unsaid, _ := raw[1].([]any)
-	f.tell(ctx, unsaid)
+	m.publish(ctx, unsaid)
 	return answers, nil
 }
 
-// tell publishes on the old side, where the waiters listen until the slot has been moved. Who does not hear of it polls.
-func (f *ferry) tell(ctx context.Context, unsaid []any) {
+// publish publishes on the old side, where the waiters listen until the slot has been moved. Who does not hear of it polls.
+func (m *migration) publish(ctx context.Context, unsaid []any) {
 	if len(unsaid) == 0 {
 		return
 	}
-	p := f.from.single.Pipeline()
+	p := m.from.single.Pipeline()
 	for _, x := range unsaid {
 		if args, ok := x.([]any); ok {
 			_ = p.Process(ctx, once{redis.NewCmd(ctx, args...)}) // only Exec sends
@@ -167,24 +167,24 @@ func (f *ferry) tell(ctx context.Context, unsaid []any) {
 	_, _ = p.Exec(ctx)
 }
 
-// wait does on each of the two sides what can be done there.
-func (f *ferry) wait(ctx context.Context, to *node) ([]any, error) {
-	r := f.r
+// split does on each of the two sides what can be done there.
+func (m *migration) split(ctx context.Context, to *node) ([]any, error) {
+	r := m.r
 	r.script, r.keys = splitScript, 0
-	r.args = append(make([]any, places, len(f.r.args)), f.r.args[places])
+	r.args = append(make([]any, places, len(m.r.args)), m.r.args[places])
 	switch {
-	case f.e != nil:
-		r.args = append(r.args, f.r.args[places+f.r.keys:]...)
-	case f.r.script == inspectScript:
+	case m.e != nil:
+		r.args = append(r.args, m.r.args[places+m.r.keys:]...)
+	case m.r.script == inspectScript:
 		r.args = append(r.args, "", "?")
 	default:
 		return nil, errSplit
 	}
-	a, raw, err := f.half(ctx, f.from, r, false)
+	a, raw, err := m.half(ctx, m.from, r, false)
 	if raw != nil || err != nil {
 		return raw, err
 	}
-	b, raw, err := f.half(ctx, to, r, true)
+	b, raw, err := m.half(ctx, to, r, true)
 	if raw != nil || err != nil {
 		return raw, err
 	}
@@ -192,8 +192,8 @@ func (f *ferry) wait(ctx context.Context, to *node) ([]any, error) {
 }
 
 // half does what can be done on one side. If that is the whole, its answer is raw, and not nil.
-func (f *ferry) half(ctx context.Context, n *node, r request, asking bool) (a answer, raw []any, err error) {
-	raw, err = f.side(ctx, n, r, asking)
+func (m *migration) half(ctx context.Context, n *node, r request, asking bool) (a answer, raw []any, err error) {
+	raw, err = m.side(ctx, n, r, asking)
 	if err != nil {
 		return answer{}, nil, err
 	}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"iter"
 	"strings"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/picket-go/picket/internal/bound"
 )
 
-// ear is the part of the listener that hears one server.
-type ear struct {
+// subscriber is the part of the listener that hears one server.
+type subscriber struct {
 	l       *listener
 	node    *node
 	kick    chan signal // something changed for the goroutine
@@ -20,45 +21,45 @@ type ear struct {
 }
 
 // open has the goroutine run and look at what there is to listen to. The listener's mu is held.
-func (e *ear) open() error {
-	if !e.running {
-		if err := e.l.store.crew.enter(); err != nil {
+func (s *subscriber) open() error {
+	if !s.running {
+		if err := s.l.store.crew.enter(); err != nil {
 			return err
 		}
-		e.running = true
-		go e.run()
+		s.running = true
+		go s.run()
 	}
-	e.stir()
+	s.stir()
 	return nil
 }
 
-func (e *ear) stir() {
+func (s *subscriber) stir() {
 	select {
-	case e.kick <- signal{}:
+	case s.kick <- signal{}:
 	default:
 	}
 }
 
 // run keeps a connection open while there are channels.
-func (e *ear) run() {
-	l := e.l
+func (s *subscriber) run() {
+	l := s.l
 	defer l.store.crew.work.Done()
-	if l.store.atlas != nil {
-		e.locate()
+	if l.store.cluster != nil {
+		s.locate()
 	}
 	for {
-		c := newConnection(e)
+		c := newConnection(s)
 		err := c.serve()
-		e.lose()
-		if l.ctx.Err() != nil || errors.Is(err, errIdle) && e.finish() {
+		s.lose()
+		if l.ctx.Err() != nil || errors.Is(err, errIdle) && s.finish() {
 			return
 		}
 		if errors.Is(err, errIdle) {
 			continue
 		}
-		if l.store.atlas != nil {
-			e.node.silent.Store(true) // another node may know who has taken over
-			l.store.atlas.renew(l.ctx)
+		if l.store.cluster != nil {
+			s.node.silent.Store(true) // another node may know who has taken over
+			l.store.cluster.renew(l.ctx)
 		}
 		select {
 		case <-time.After(reopenAfter):
@@ -72,38 +73,38 @@ func (e *ear) run() {
 const idLength = 10
 
 // locate learns the id of the node. Without it, waiters that listen elsewhere are passed over when the slot has just come here.
-func (e *ear) locate() {
-	ctx := bound.New(e.l.ctx, callBound)
+func (s *subscriber) locate() {
+	ctx := bound.New(s.l.ctx, callBound)
 	defer ctx.Stop()
 	cmd := once{redis.NewCmd(ctx, "cluster", "myid")}
-	if err := e.node.client.Process(ctx, cmd); err != nil {
+	if err := s.node.client.Process(ctx, cmd); err != nil {
 		return
 	}
 	id, err := cmd.Text()
 	if err != nil || len(id) < idLength {
 		return
 	}
-	e.l.mu.Lock()
-	defer e.l.mu.Unlock()
-	e.at = id[:idLength]
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	s.at = id[:idLength]
 }
 
 // finish ends the goroutine unless somebody has come.
-func (e *ear) finish() bool {
-	e.l.mu.Lock()
-	defer e.l.mu.Unlock()
-	for range e.channels() {
+func (s *subscriber) finish() bool {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	for range s.channels() {
 		return false
 	}
-	e.running = false
+	s.running = false
 	return true
 }
 
-// channels are those of this ear. The listener's mu is held.
-func (e *ear) channels() func(func(string, *channel) bool) {
+// channels are those of this subscriber. The listener's mu is held.
+func (s *subscriber) channels() iter.Seq2[string, *channel] {
 	return func(yield func(string, *channel) bool) {
-		for name, ch := range e.l.channels {
-			if ch.ear == e && !yield(name, ch) {
+		for name, ch := range s.l.channels {
+			if ch.from == s && !yield(name, ch) {
 				return
 			}
 		}
@@ -111,12 +112,12 @@ func (e *ear) channels() func(func(string, *channel) bool) {
 }
 
 // lose notes that the connection is gone: nothing is heard until the next one, which may be to another node of a Cluster.
-func (e *ear) lose() {
-	e.l.mu.Lock()
-	defer e.l.mu.Unlock()
-	for _, ch := range e.channels() {
+func (s *subscriber) lose() {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	for _, ch := range s.channels() {
 		ch.silence()
-		ch.lost = e.l.store.atlas != nil
+		ch.lost = s.l.store.cluster != nil
 	}
 }
 
@@ -127,12 +128,12 @@ func (ch *channel) silence() {
 }
 
 // confirm notes that the server has subscribed us.
-func (e *ear) confirm(name string) {
-	l := e.l
+func (s *subscriber) confirm(name string) {
+	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ch := l.channels[name]
-	if ch == nil || ch.ear != e || ch.heard {
+	if ch == nil || ch.from != s || ch.heard {
 		return
 	}
 	ch.heard = true
@@ -156,30 +157,30 @@ func (ch *channel) settle() {
 }
 
 // dropped notes that the server has ended a subscription: the slot was given to another node.
-func (e *ear) dropped(name string) {
-	e.l.mu.Lock()
-	defer e.l.mu.Unlock()
-	if ch := e.l.channels[name]; ch != nil && ch.ear == e && ch.asked {
+func (s *subscriber) dropped(name string) {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	if ch := s.l.channels[name]; ch != nil && ch.from == s && ch.asked {
 		ch.silence()
 		ch.lost = true
-		e.stir()
+		s.stir()
 	}
 }
 
 // answered takes the server's no to a subscription. It does not say to which.
-func (e *ear) answered(err error) {
-	l := e.l
-	h, redirected := hopOf(err)
-	cluster := l.store.atlas != nil
+func (s *subscriber) answered(err error) {
+	l := s.l
+	h, redirected := redirectOf(err)
+	cluster := l.store.cluster != nil
 	lacking := redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "ERR unknown command")
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for name, ch := range e.channels() {
+	for name, ch := range s.channels() {
 		switch {
 		case !ch.asked || ch.heard:
 		case cluster && redirected:
 			if strings.HasPrefix(h.text, "MOVED "+slotText(ch.record)+" ") {
-				ch.asked, ch.lost, ch.hop = false, true, h
+				ch.asked, ch.lost, ch.to = false, true, h
 			}
 		case cluster && redis.IsClusterDownError(err):
 			ch.asked, ch.lost = false, true
@@ -191,28 +192,28 @@ func (e *ear) answered(err error) {
 		}
 	}
 	if redirected {
-		e.stir()
+		s.stir()
 	} else if cluster {
-		time.AfterFunc(reopenAfter, e.stir)
+		time.AfterFunc(reopenAfter, s.stir)
 	}
 }
 
-// find gives channels whose node is in question to the ear at the right one.
-func (e *ear) find() {
-	l := e.l
+// find gives channels whose node is in question to the subscriber at the right one.
+func (s *subscriber) find() {
+	l := s.l
 	type question struct {
-		ch  *channel
-		hop *hop
+		ch *channel
+		to *redirect
 	}
 	var lost []question
 	l.mu.Lock()
-	for _, ch := range e.channels() {
+	for _, ch := range s.channels() {
 		switch {
 		case !ch.lost || ch.watches == 0:
 		case time.Since(ch.moved) < mapPause: // the nodes do not agree yet, and send it to and fro
-			time.AfterFunc(reopenAfter, e.stir)
+			time.AfterFunc(reopenAfter, s.stir)
 		default:
-			lost = append(lost, question{ch, ch.hop})
+			lost = append(lost, question{ch, ch.to})
 		}
 	}
 	l.mu.Unlock()
@@ -222,19 +223,19 @@ func (e *ear) find() {
 	ctx := bound.New(l.ctx, callBound)
 	defer ctx.Stop()
 	for _, q := range lost {
-		n, err := e.node, error(nil)
-		if q.hop != nil {
-			n, err = l.store.atlas.next(ctx, e.node, q.hop, q.ch.record)
+		n, err := s.node, error(nil)
+		if q.to != nil {
+			n, err = l.store.cluster.next(ctx, s.node, q.to, q.ch.record)
 		} else {
-			n, err = l.store.atlas.at(ctx, q.ch.record)
+			n, err = l.store.cluster.at(ctx, q.ch.record)
 		}
 		if err != nil {
-			time.AfterFunc(reopenAfter, e.stir)
+			time.AfterFunc(reopenAfter, s.stir)
 			return
 		}
 		l.mu.Lock()
-		if q.ch.ear == e && q.ch.lost {
-			q.ch.lost, q.ch.hop, q.ch.moved = false, nil, time.Now()
+		if q.ch.from == s && q.ch.lost {
+			q.ch.lost, q.ch.to, q.ch.moved = false, nil, time.Now()
 			err = l.assign(q.ch, n)
 		}
 		l.mu.Unlock()
@@ -245,13 +246,13 @@ func (e *ear) find() {
 }
 
 // changes returns the channels to subscribe now and those to leave; done says that there has been nothing to listen to for long enough.
-func (e *ear) changes(now time.Time) (join, part []*channel, done bool) {
-	e.l.mu.Lock()
-	defer e.l.mu.Unlock()
+func (s *subscriber) changes(now time.Time) (join, part []*channel, done bool) {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
 	done = true
-	for name, ch := range e.channels() {
+	for name, ch := range s.channels() {
 		if ch.watches == 0 && now.Sub(ch.idle) >= linger {
-			delete(e.l.channels, name)
+			delete(s.l.channels, name)
 			if ch.asked {
 				part = append(part, ch)
 			}
