@@ -25,7 +25,7 @@ type cluster struct {
 
 	mu     sync.Mutex
 	nodes  map[string]*node // by address
-	guests map[string]*node // by address; those that go-redis has no client for, because they have no slot yet
+	guests map[string]*node // by address; those that go-redis has no client for yet
 	survey *survey          // the one under way, or the last
 	stale  time.Time        // when a new map was last asked for
 }
@@ -108,32 +108,36 @@ func (c *cluster) forget(n *node) {
 	}
 }
 
-// next is the node that the redirection h from n names.
+// next is the node that the redirection h from n names. It waits for no new map: to fetch one takes long while a node hangs.
 func (c *cluster) next(ctx context.Context, n *node, h *redirect, key string) (*node, error) {
-	if h.moved { // the map is old
-		c.renew(ctx)
+	if h.closed {
+		return c.reopened(ctx, n, key)
 	}
 	addr := h.spelled(n)
-	known := c.known(addr)
-	if known == nil {
-		if err := c.draw(ctx); err != nil {
+	to := c.known(addr)
+	if to == nil {
+		var err error
+		if to, err = c.guest(n, addr); err != nil {
 			return nil, err
 		}
-		known = c.known(addr)
 	}
-	var err error
-	switch {
-	case known != nil:
-		known.promote()
-	case h.moved:
-		known, err = c.master(ctx, key)
-	default:
-		known, err = c.guest(n, addr)
+	if h.moved { // the map is old
+		c.renew(ctx)
+		to.promote()
 	}
-	if err == nil && h.closed && known.shared == n.shared { // go-redis has closed not a node that left, but all
+	return to, nil
+}
+
+// reopened is the node of key after go-redis has closed the client for n, which had left the Cluster, or with the ClusterClient.
+func (c *cluster) reopened(ctx context.Context, n *node, key string) (*node, error) {
+	if err := c.draw(ctx); err != nil {
+		return nil, err
+	}
+	to, err := c.master(ctx, key)
+	if err == nil && to.shared == n.shared {
 		err = unroutedError{redis.ErrClosed}
 	}
-	return known, err
+	return to, err
 }
 
 // known is the node with the address, as go-redis or as the nodes spell it.
@@ -151,7 +155,7 @@ func (c *cluster) known(addr string) *node {
 	return nil
 }
 
-// guest is a node that is being given its first slot: until it has it, no map names it. The Store has a client of its own for it, made as the neighbour's is.
+// guest is a node that the map does not name: it is being given its first slot, or was promoted just now. The Store has a client of its own for it, made as the neighbour's is.
 func (c *cluster) guest(neighbour *node, addr string) (*node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,6 +170,7 @@ func (c *cluster) guest(neighbour *node, addr string) (*node, error) {
 		_ = client.Close() // it has no connection
 		return nil, err
 	}
+	n.replica.Store(true) // it was no master so far
 	c.guests[addr] = n
 	return n, nil
 }

@@ -24,17 +24,22 @@ type redirect struct {
 	closed bool // go-redis has closed the node's client, as it does when a node has left
 }
 
-// spelled is the address as clients write it. n, whose answer it is, may leave out its own host.
+// spelled is the address as clients write it. n, whose answer it is, may leave out its own host, and may call it a loopback address that is none for us.
 func (h *redirect) spelled(n *node) string {
 	i := strings.LastIndexByte(h.addr, ':')
 	if i < 0 {
 		return h.addr
 	}
 	host := strings.Trim(h.addr[:i], "[]")
-	if host == "" {
-		host, _, _ = net.SplitHostPort(n.addr())
+	if own, _, _ := net.SplitHostPort(n.addr()); host == "" || loopback(host) && !loopback(own) {
+		host = own
 	}
 	return net.JoinHostPort(host, h.addr[i+1:])
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Error is what the node said.
