@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/picket-go/picket"
+	"github.com/picket-go/picket/internal/bound"
 )
 
 // migrationPause is between two looks at a lock that is neither on one side nor on the other.
@@ -36,7 +37,9 @@ func (s *Store) migrate(ctx context.Context, from *node, e *entry) (answer, erro
 	m := newMigration(from, claimRequest(es, arguments(es, e.args[:])))
 	m.e = e
 	about := e.subject
-	raw, err := send(ctx, s, s.patience(), m.run)
+	call := bound.New(ctx, s.patience())
+	defer call.Stop()
+	raw, err := m.run(call, func(ctx context.Context) ([]any, error) { return send(ctx, s, s.patience(), m.try) })
 	if err != nil {
 		return answer{}, err
 	}
@@ -48,9 +51,9 @@ func (s *Store) migrate(ctx context.Context, from *node, e *entry) (answer, erro
 }
 
 // run tries until the call is done, the slot has been moved, which is a redirect, or ctx is about to end.
-func (m *migration) run(ctx context.Context) ([]any, error) {
+func (m *migration) run(ctx context.Context, try func(context.Context) ([]any, error)) ([]any, error) {
 	for {
-		raw, err := m.try(ctx)
+		raw, err := try(ctx)
 		if !errors.Is(err, errSplit) {
 			return raw, err
 		}

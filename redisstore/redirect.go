@@ -115,7 +115,8 @@ func (s *Store) follow(ctx context.Context, r request) (raw []any, err error) {
 		raw = o.raw
 		return o.err
 	}, func(n *node) (err error) {
-		raw, err = newMigration(n, r).run(ctx)
+		m := newMigration(n, r)
+		raw, err = m.run(ctx, m.try)
 		return err
 	})
 	return raw, err

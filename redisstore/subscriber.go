@@ -235,7 +235,9 @@ func (s *subscriber) find() {
 		}
 		l.mu.Lock()
 		if q.ch.from == s && q.ch.lost {
-			q.ch.lost, q.ch.to, q.ch.moved = false, nil, time.Now()
+			if q.ch.lost, q.ch.to = false, nil; n != s.node {
+				q.ch.moved = time.Now()
+			}
 			err = l.assign(q.ch, n)
 		}
 		l.mu.Unlock()
