@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,8 +14,10 @@ import (
 	"github.com/picket-go/picket/internal/bound"
 )
 
-// mapPause is the least time between two requests for a new map of the Cluster.
-const mapPause = 100 * time.Millisecond
+const (
+	mapPause    = 100 * time.Millisecond // between two requests for a new map of the Cluster, at least
+	mostSurveys = 8                      // at once
+)
 
 // cluster knows the nodes of a Cluster. Which of them has a key is for go-redis to know; but its map may be a minute old (go-redis#3979), so the Store follows redirections
 // itself, asks for a new map with each, and asks around what a node that is silent would not tell.
@@ -22,15 +26,17 @@ type cluster struct {
 	client *redis.ClusterClient
 	fixed  bool        // the map is the caller's (ClusterSlots): its servers may know nothing of each other, and would serve what is not theirs
 	drawn  atomic.Bool // there is a map, so that go-redis answers at once
+	first  chan signal // closed when there is one
 
-	mu     sync.Mutex
-	nodes  map[string]*node // by address
-	guests map[string]*node // by address; those that go-redis has no client for yet
-	survey *survey          // the one under way, or the last
-	stale  time.Time        // when a new map was last asked for
+	mu      sync.Mutex
+	nodes   map[string]*node // by address
+	guests  map[string]*node // by address; those that go-redis has no client for yet
+	survey  *survey          // the last one that was begun
+	surveys int              // under way
+	stale   time.Time        // when a new map was last asked for
 }
 
-// survey is one look at all nodes.
+// survey is one look at the masters.
 type survey struct {
 	began time.Time
 	done  chan signal
@@ -38,7 +44,7 @@ type survey struct {
 }
 
 func newCluster(s *Store, client *redis.ClusterClient) *cluster {
-	return &cluster{store: s, client: client, fixed: client.Options().ClusterSlots != nil, nodes: map[string]*node{}, guests: map[string]*node{}}
+	return &cluster{store: s, client: client, fixed: client.Options().ClusterSlots != nil, first: make(chan signal), nodes: map[string]*node{}, guests: map[string]*node{}}
 }
 
 // at is the node to ask for a key.
@@ -78,7 +84,7 @@ func (c *cluster) node(client *redis.Client) (*node, error) {
 	}
 	n, err := newNode(c.store, client)
 	if err == nil {
-		n.replica.Store(c.drawn.Load()) // it was no master so far: CLUSTER SLOTS leaves out a replica that has just come
+		n.replica.Store(c.drawn.Load()) // it was no master so far
 		c.nodes[addr] = n
 	}
 	return n, err
@@ -162,8 +168,12 @@ func (c *cluster) guest(neighbour *node, addr string) (*node, error) {
 	if n := c.guests[addr]; n != nil {
 		return n, nil
 	}
+	if c.store.crew.over.Load() {
+		return nil, errClosed
+	}
 	o := *neighbour.single.Options()
-	o.Addr, o.NodeAddress, o.MaxRetries = addr, "", -1 // 0 would become 3
+	o.Addr, o.NodeAddress, o.MaxRetries = addr, "", -1                         // 0 would become 3
+	o.MaintNotificationsConfig, o.PushNotificationProcessor = unnoticed(), nil // the neighbour's are for its own connections
 	client := c.client.Options().NewClient(&o)
 	n, err := newNode(c.store, client)
 	if err != nil {
@@ -175,12 +185,16 @@ func (c *cluster) guest(neighbour *node, addr string) (*node, error) {
 	return n, nil
 }
 
-// close closes the clients that are the Store's own.
+// close closes the clients that are the Store's own, if it is on a Cluster.
 func (c *cluster) close() (err error) {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, n := range c.guests {
+	for addr, n := range c.guests {
 		err = errors.Join(err, n.shared.Close())
+		delete(c.guests, addr)
 	}
 	return err
 }
@@ -199,98 +213,90 @@ func (c *cluster) renew(ctx context.Context) {
 	}
 }
 
-// draw waits for a survey that begins now, or began a moment ago.
+// draw waits for a survey that begins now, or began a moment ago. go-redis asks one node after the other, in an order of chance, and one that hangs takes its whole read timeout:
+// so a survey that takes long does not stop another one, and the first map is the one that comes first.
 func (c *cluster) draw(ctx context.Context) error {
-	s, err := c.begin()
-	if err != nil {
-		return err
+	first := c.first
+	if c.drawn.Load() {
+		first = nil
 	}
-	select {
-	case <-s.done:
-		return s.err
-	case <-ctx.Done():
-		return unroutedError{ctx.Err()}
+	for {
+		s, err := c.begin()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-s.done:
+			return s.err
+		case <-first:
+			return nil
+		case <-ctx.Done():
+			return unroutedError{ctx.Err()}
+		case <-time.After(mapPause):
+		}
 	}
 }
 
+// begin returns the survey to wait for.
 func (c *cluster) begin() (*survey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.survey; s != nil {
-		select {
-		case <-s.done:
-			if time.Since(s.began) < mapPause {
-				return s, nil
-			}
-		default:
-			if time.Since(s.began) < callBound { // else a node hangs that it asked first: the order is by chance
-				return s, nil
-			}
-		}
+	if c.survey != nil && (time.Since(c.survey.began) < mapPause || c.surveys == mostSurveys) {
+		return c.survey, nil
 	}
 	s := &survey{began: time.Now(), done: make(chan signal)}
 	err := c.store.crew.run(func() {
-		defer close(s.done)
 		s.err = c.look()
+		close(s.done)
 	})
 	if err != nil {
 		return nil, err
 	}
 	c.survey = s
+	c.surveys++
 	return s, nil
 }
 
-// look finds all nodes, and forgets those that are gone.
+// look finds the masters, and forgets who is none any more.
 func (c *cluster) look() error {
 	ctx := bound.New(bound.None(), callBound)
 	defer ctx.Stop()
 	var mu sync.Mutex
-	found := map[*node]bool{} // whether it is a replica
-	note := func(replica bool) func(context.Context, *redis.Client) error {
-		return func(_ context.Context, client *redis.Client) error {
-			n, err := c.node(client)
-			mu.Lock()
-			defer mu.Unlock()
-			found[n] = replica
-			return err
-		}
-	}
-	if err := c.client.ForEachMaster(ctx, note(false)); err != nil {
-		return unroutedError{err}
-	}
-	if err := c.client.ForEachSlave(ctx, note(true)); err != nil {
-		return unroutedError{err}
-	}
+	found := map[*node]bool{}
+	err := c.client.ForEachMaster(ctx, func(_ context.Context, client *redis.Client) error {
+		n, err := c.node(client)
+		mu.Lock()
+		defer mu.Unlock()
+		found[n] = true
+		return err
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.surveys--
+	if err != nil {
+		return unroutedError{err}
+	}
 	for addr, n := range c.nodes {
-		replica, ok := found[n]
-		if !ok {
+		if found[n] {
+			n.promote()
+		} else {
 			delete(c.nodes, addr)
 		}
-		if replica {
-			n.replica.Store(true)
-		} else {
-			n.promote()
-		}
 	}
-	c.drawn.Store(true)
+	if c.drawn.CompareAndSwap(false, true) {
+		close(c.first)
+	}
 	return nil
 }
 
 // masters are the nodes that have slots.
-func (c *cluster) masters(ctx context.Context) (all []*node, err error) {
+func (c *cluster) masters(ctx context.Context) ([]*node, error) {
 	if err := c.draw(ctx); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, n := range c.nodes {
-		if !n.replica.Load() {
-			all = append(all, n)
-		}
-	}
-	return all, nil
+	return slices.Collect(maps.Values(c.nodes)), nil
 }
 
 // unroutedError is go-redis' error when it has no map: nothing was sent.

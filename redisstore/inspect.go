@@ -60,7 +60,8 @@ func (a answer) status(s subject, key string) (picket.Status, error) {
 }
 
 // List yields the keys with a record that begin with prefix, in no order, each once. It walks all keys of the server, or of all masters of the Cluster, in small steps; a lock
-// that comes or goes meanwhile may or may not be among them. A key that holds no record of ours is skipped.
+// that comes or goes meanwhile, or whose slot of the Cluster is being moved, may or may not be among them. A master that does not answer is an error, after which the listing
+// goes on with the others. A key that holds no record of ours is skipped.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[picket.Status, error] {
 	return func(yield func(picket.Status, error) bool) {
 		pattern := globber.Replace(s.set.prefix+"{"+escaper.Replace(prefix)) + "*}"
@@ -71,7 +72,8 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[picket.Status
 		}
 		seen := map[string]bool{}
 		for _, n := range masters {
-			if !n.list(ctx, pattern, seen, yield) {
+			more, err := n.list(ctx, pattern, seen, yield)
+			if !more || err != nil && !yield(picket.Status{}, err) {
 				return
 			}
 		}
@@ -86,40 +88,38 @@ func (s *Store) masters(ctx context.Context) ([]*node, error) {
 	return s.cluster.masters(ctx)
 }
 
-// list is List for one server; false ends the listing.
-func (n *node) list(ctx context.Context, pattern string, seen map[string]bool, yield func(picket.Status, error) bool) bool {
+// list is List for one server. more is false when the caller has had enough.
+func (n *node) list(ctx context.Context, pattern string, seen map[string]bool, yield func(picket.Status, error) bool) (more bool, err error) {
 	for cursor := uint64(0); ; {
 		names, next, err := n.scan(ctx, cursor, pattern, seen)
 		if err != nil {
-			yield(picket.Status{}, err)
-			return false
+			return true, err
 		}
-		if !n.yieldAll(ctx, names, yield) {
-			return false
+		if more, err := n.yieldAll(ctx, names, yield); !more || err != nil {
+			return more, err
 		}
 		if next == 0 {
-			return true
+			return true, nil
 		}
 		cursor = next
 	}
 }
 
-// yieldAll inspects the names and yields those with a record; false ends the listing.
-func (n *node) yieldAll(ctx context.Context, names []string, yield func(picket.Status, error) bool) bool {
+// yieldAll inspects the names and yields those with a record.
+func (n *node) yieldAll(ctx context.Context, names []string, yield func(picket.Status, error) bool) (more bool, err error) {
 	for some := range slices.Chunk(names, inspectCount) {
 		all, err := n.inspect(ctx, some)
 		if err != nil {
-			yield(picket.Status{}, err)
-			return false
+			return true, err
 		}
 		for i, a := range all {
 			st, err := a.status(subject{op: "inspect"}, some[i])
 			if err == nil && st.State != picket.StatusFree && !yield(st, nil) {
-				return false
+				return false, nil
 			}
 		}
 	}
-	return true
+	return true, nil
 }
 
 // inspect reports on several locks whose keys were found here.

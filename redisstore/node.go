@@ -44,7 +44,7 @@ func newNode(s *Store, c redis.UniversalClient) (*node, error) {
 		n.single = bounded(single, min(callBound, o.ReadTimeout))
 		n.patient = bounded(single, s.patience())
 		if n.patient != single { // connections of one client share its options without a lock, and write to them when the server refuses these (go-redis 9.23)
-			n.patient.Options().MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+			n.patient.Options().MaintNotificationsConfig = unnoticed()
 		}
 		n.client = n.single
 	} else if s.durable() {
@@ -58,6 +58,11 @@ func newNode(s *Store, c redis.UniversalClient) (*node, error) {
 		n.grants.carry, n.grants.limit = n.carryDurably, s.patience()
 	}
 	return n, nil
+}
+
+// unnoticed is for connections that do not ask for the notices of maintenance that a managed Redis sends.
+func unnoticed() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
 // bounds refuses the time limits of a client that waits without bound. The client has turned 0 into its default, and -1 into 0.

@@ -101,17 +101,14 @@ func (s *Store) adopt(client redis.UniversalClient) (err error) {
 func (s *Store) Close(ctx context.Context) error {
 	s.crew.dismiss()
 	s.listen.close()
-	done := make(chan signal)
+	done := make(chan error, 1)
 	go func() {
 		s.crew.work.Wait()
-		close(done)
+		done <- s.cluster.close()
 	}()
 	select {
-	case <-done:
-		if s.cluster != nil {
-			return s.cluster.close()
-		}
-		return nil
+	case err := <-done:
+		return err
 	case <-ctx.Done():
 		return fmt.Errorf("redisstore: close: calls are still under way: %w", ctx.Err())
 	}

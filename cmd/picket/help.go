@@ -132,9 +132,9 @@ var stores = `The store is where locks live. Its URL is in --store, $PICKET_STOR
   redis+sentinel://host:26379,host:26379/master?db=0
                                the master that these Sentinels call so; user:password@ is for the master,
                                &sentinel-user=USER&sentinel-password=PASSWORD for the Sentinels
-  rediss+sentinel://...        the same with TLS
-
-Redis Cluster is not supported yet.
+  redis+cluster://host:6379,host:6379
+                               a Redis Cluster, by some of its nodes: they know the others; user:password@ is for all
+  rediss+sentinel://... and rediss+cluster://... are the same with TLS
 
 A password in --store is refused, because ps shows it to everybody: use $PICKET_STORE, or a file that not everybody
 can read. In a password write / ? # @ : % as %2F %3F %23 %40 %3A %25. picket prints no password, ever.

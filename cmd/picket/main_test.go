@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -46,6 +47,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building picket: %v\n%s", err, out)
 		return 1
 	}
+	redis.SetLogger(silence{})
 	// What the caller has set must not decide a test.
 	for _, name := range []string{storeVariable, storeFileVariable, prefixVariable, heldVariable} {
 		os.Unsetenv(name)

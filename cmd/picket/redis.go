@@ -37,7 +37,7 @@ func (p *program) openRedis(src source) (*store, error) {
 	if err != nil {
 		return nil, refusal(err, r.name())
 	}
-	advice := func(err error) string { return redisAdvice(err, prefix) }
+	advice := func(err error) string { return r.advice(err, prefix) }
 	return &store{Store: s, name: r.name(), id: r.id(prefix), chosen: true, advice: advice}, nil
 }
 
@@ -68,6 +68,7 @@ const (
 func (r *redisURL) options(config *tls.Config) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs:            r.addrs,
+		IsClusterMode:    r.clustered(), // one address would make a client of one server
 		MasterName:       r.master,
 		DB:               r.db,
 		Username:         r.user,
@@ -76,16 +77,15 @@ func (r *redisURL) options(config *tls.Config) *redis.UniversalOptions {
 		SentinelPassword: r.params[sentinelPassword],
 		TLSConfig:        config,
 
-		ClientName:      "picket", // CLIENT LIST shows it
-		DisableIdentity: true,     // saves a round trip of each start
-		MaxRetries:      -1,
-		DialerRetries:   1,
-		DialTimeout:     dialTimeout,
-		ReadTimeout:     callTimeout,
-		WriteTimeout:    callTimeout,
-		PoolSize:        connections,
-		// Pipelines are not used.
-		PipelinePoolSize: -1,
+		ClientName:       "picket", // CLIENT LIST shows it
+		DisableIdentity:  true,     // saves a round trip of each start
+		MaxRetries:       -1,
+		DialerRetries:    1,
+		DialTimeout:      dialTimeout,
+		ReadTimeout:      callTimeout,
+		WriteTimeout:     callTimeout,
+		PoolSize:         connections,
+		PipelinePoolSize: -1, // pipelines use the connections that are there, and add none
 		ReadBufferSize:   bufferSize,
 		WriteBufferSize:  bufferSize,
 		MaintNotificationsConfig: &maintnotifications.Config{

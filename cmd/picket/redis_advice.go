@@ -15,13 +15,17 @@ import (
 const scriptCommands = "+evalsha +eval +get +set +del +exists +type +time +pttl +pexpire +publish +subscribe +unsubscribe " +
 	"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hget +hset +hdel +hmget +scan +info"
 
+// clusterCommands are needed beside them on a Cluster, and taken by any server. ASKING is one of @connection.
+const clusterCommands = "+cluster|slots +cluster|myid +spublish +ssubscribe +sunsubscribe"
+
 // aclRules are the least that a Redis user needs, as ACL SETUSER takes them.
 func aclRules(prefix string) string {
-	return fmt.Sprintf("~%[1]s* &%[1]s* -@all +@connection %[2]s", prefix, scriptCommands)
+	return fmt.Sprintf("~%[1]s* &%[1]s* -@all +@connection %[2]s %[3]s", prefix, scriptCommands, clusterCommands)
 }
 
-// redisAdvice says in the words of the command line what to do about err, or nothing if the store's own words will do.
-func redisAdvice(err error, prefix string) string {
+// advice says in the words of the command line what to do about err, or nothing if the store's own words will do.
+func (r *redisURL) advice(err error, prefix string) string {
+	plain, _, _ := strings.Cut(r.scheme, "+")
 	lookup, unknown := errors.AsType[*net.DNSError](err)
 	dial, _ := errors.AsType[*net.OpError](err)
 	switch {
@@ -37,6 +41,10 @@ func redisAdvice(err error, prefix string) string {
 		return "the server has no database of that number: check the URL"
 	case replied(err, redis.Nil.Error()):
 		return "the Sentinels know no master of that name: check the URL"
+	case !r.clustered() && replied(err, "MOVED ", "ASK ", "CROSSSLOT ", "SELECT is not allowed in cluster mode"):
+		return fmt.Sprintf("the server is a node of a Cluster: begin the URL with %s+cluster:// and name some of its nodes", plain)
+	case replied(err, "This instance has cluster support disabled"):
+		return fmt.Sprintf("the server belongs to no Cluster: begin the URL with %s:// and name one server", plain)
 	case unknown:
 		return fmt.Sprintf("host %s is not known (%s): check the URL", printable(lookup.Name), lookup.Err)
 	case isTLS(err):

@@ -3,19 +3,10 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -88,14 +79,11 @@ func TestNestedPicketUsesTheStoreOfTheEnvironment(t *testing.T) {
 func TestRefusalsOfTheServerSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t, "user weak on >"+canary+" ~lock:* -@all +@connection")
-	tls := startTLS(t)
+	tls := startRedisWith(t, newCertificate(t))
+	untrusted, _, _ := strings.Cut(tls.url(), "?")
 	sentinel := startSentinel(t, s)
 	at := func(login string) string { return fmt.Sprintf("redis://%s%s/0", login, s.addr()) }
-	quickly, stated := 2*time.Second, 6*time.Second // the second one is for what may be over in a moment
-	for name, c := range map[string]struct {
-		url, says string
-		within    time.Duration
-	}{
+	wantRefusals(t, map[string]refused{
 		"wrong password": {at("picket:" + canary + "x@"), "the user name or the password is wrong: check the URL (WRONGPASS)", quickly},
 		"wrong user":     {at("nobody:" + canary + "@"), "the user name or the password is wrong", quickly},
 		"no password":    {at(""), "the server wants a password: put the URL with it into PICKET_STORE", quickly},
@@ -103,12 +91,25 @@ func TestRefusalsOfTheServerSayWhatToDo(t *testing.T) {
 		"no database":    {at("picket:"+canary+"@") + "99", "no database of that number", quickly},
 		"no such host":   {"redis://:" + canary + "@no-such-host.invalid", "host no-such-host.invalid is not known", stated},
 		"no listener":    {fmt.Sprintf("redis://:%s@127.0.0.1:%d", canary, freePort(t)), "connection refused: check that the server runs", stated},
-		"unknown CA":     {tls.url("rediss", ""), "certificate signed by unknown authority: check that the server speaks TLS, and name its CA with ?ca=FILE", stated},
-		"TLS, by name":   {strings.Replace(tls.url("rediss", "?ca="+tls.ca), "127.0.0.1", "localhost", 1), "TLS: x509: ", stated},
-		"TLS, and plain": {tls.url("redis", ""), "picket: store redis://127.0.0.1:", stated},
+		"unknown CA":     {untrusted, "certificate signed by unknown authority: check that the server speaks TLS, and name its CA with ?ca=FILE", stated},
+		"TLS, by name":   {strings.Replace(tls.url(), "127.0.0.1", "localhost", 1), "TLS: x509: ", stated},
+		"TLS, and plain": {strings.Replace(untrusted, "rediss", "redis", 1), "picket: store redis://127.0.0.1:", stated},
 		"other master":   {fmt.Sprintf("redis+sentinel://picket:%[1]s@%s/other?sentinel-user=admin&sentinel-password=%[1]s", canary, sentinel.addr()), "the Sentinels know no master of that name", stated},
 		"Sentinel login": {fmt.Sprintf("redis+sentinel://picket:%s@%s/main", canary, sentinel.addr()), "the server wants a password", quickly},
-	} {
+	})
+}
+
+// refused is a URL, and what picket says of its server within a time.
+type refused struct {
+	url, says string
+	within    time.Duration
+}
+
+const quickly, stated = 2 * time.Second, 6 * time.Second // the second one is for what may be over in a moment
+
+func wantRefusals(t *testing.T, all map[string]refused) {
+	t.Helper()
+	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDirectory(t)
@@ -132,9 +133,9 @@ func TestStoresThatAreReachedOtherwise(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	sentinel := startSentinel(t, s)
-	tls := startTLS(t)
+	tls := startRedisWith(t, newCertificate(t))
 	for name, url := range map[string]string{
-		"TLS":      tls.url("rediss", "?ca="+tls.ca),
+		"TLS":      tls.url(),
 		"Sentinel": fmt.Sprintf("redis+sentinel://picket:%[1]s@127.0.0.1:1,%s/main?sentinel-user=admin&sentinel-password=%[1]s", canary, sentinel.addr()),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,56 +154,4 @@ func TestStoresThatAreReachedOtherwise(t *testing.T) {
 			waiter.wantExit(0)
 		})
 	}
-}
-
-// tlsServer speaks TLS only. Its certificate is for 127.0.0.1, signed by itself.
-type tlsServer struct {
-	*redisServer
-	ca string
-}
-
-func (s tlsServer) url(scheme, params string) string {
-	return fmt.Sprintf("%s://picket:%s@%s/0%s", scheme, canary, s.addr(), params)
-}
-
-func startTLS(t *testing.T) tlsServer {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "picket test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	ca, secret := write("server.crt", "CERTIFICATE", certificate), write("server.key", "PRIVATE KEY", private)
-	port := freePort(t)
-	s := startRedis(t, "port 0", "tls-port "+strconv.Itoa(port), "tls-auth-clients no", "tls-cert-file "+ca, "tls-key-file "+secret, "tls-ca-cert-file "+ca)
-	s.port = port
-	eventually(t, "the server listens", func() bool {
-		conn, err := net.Dial("tcp", s.addr())
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
-	return tlsServer{s, ca}
 }

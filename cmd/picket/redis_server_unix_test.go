@@ -26,7 +26,8 @@ type redisServer struct {
 	dir           string
 	port          int
 	pid           int
-	*redis.Client // as admin
+	tls           *certificate // if it speaks TLS, and nothing else
+	*redis.Client              // as admin
 }
 
 const (
@@ -37,12 +38,15 @@ const (
 // startRedis starts a server that keeps nothing, with more lines of redis.conf.
 func startRedis(t *testing.T, lines ...string) *redisServer {
 	t.Helper()
-	s := &redisServer{t: t, dir: t.TempDir(), port: freePort(t)}
+	return startRedisWith(t, nil, lines...)
+}
+
+// startRedisWith starts one that speaks TLS, if there is a certificate.
+func startRedisWith(t *testing.T, c *certificate, lines ...string) *redisServer {
+	t.Helper()
+	s := &redisServer{t: t, dir: t.TempDir(), port: freePort(t), tls: c}
 	config := fmt.Sprintf("bind 127.0.0.1\ndir %s\nsave \"\"\n%suser picket on >%s %s\n", s.dir, redisUsers, canary, aclRules(defaultPrefix))
-	if !strings.Contains(strings.Join(lines, "\n"), "tls-port") {
-		config += fmt.Sprintf("port %d\n", s.port)
-	}
-	s.launch(config + strings.Join(lines, "\n"))
+	s.launch(config + c.listen(s.port) + strings.Join(lines, "\n"))
 	return s
 }
 
@@ -75,7 +79,7 @@ func (s *redisServer) launch(config string, args ...string) {
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.Client = redis.NewClient(&redis.Options{Addr: s.addr(), Username: "admin", Password: canary})
+	s.Client = redis.NewClient(&redis.Options{Addr: s.addr(), Username: "admin", Password: canary, TLSConfig: s.tls.client()})
 	s.t.Cleanup(func() {
 		_ = s.Client.Close()
 		_ = stdin.Close()
@@ -87,9 +91,6 @@ func (s *redisServer) launch(config string, args ...string) {
 	}
 	if s.pid, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		s.t.Fatal(err)
-	}
-	if strings.Contains(config, "tls-port") {
-		return // the test asks with its own certificates
 	}
 	eventually(s.t, "the server answers", func() bool { return s.Ping(s.ctx()).Err() == nil })
 }
@@ -122,12 +123,25 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
+// silentAddr is where connections are taken and nothing is answered.
+func silentAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
 // ctx outlives the test, for clean-up.
 func (s *redisServer) ctx() context.Context { return context.WithoutCancel(s.t.Context()) }
 
 func (s *redisServer) addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
-func (s *redisServer) url() string { return fmt.Sprintf("redis://picket:%s@%s/0", canary, s.addr()) }
+func (s *redisServer) url() string {
+	return s.tls.url(fmt.Sprintf("redis://picket:%s@%s/0", canary, s.addr()))
+}
 
 // newRedis starts a server, and makes a working directory whose pickets use it.
 func newRedis(t *testing.T) (*redisServer, directory) {

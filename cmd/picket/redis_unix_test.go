@@ -100,7 +100,12 @@ func TestNoServerIsUnavailableWithinItsBound(t *testing.T) {
 	stopped := startRedis(t)
 	stopped.signal(syscall.SIGSTOP)
 	const slack = time.Second // of this machine
-	for name, url := range map[string]string{"refused": fmt.Sprintf("redis://127.0.0.1:%d/0", port), "silent": stopped.url()} {
+	for name, url := range map[string]string{
+		"refused":         fmt.Sprintf("redis://127.0.0.1:%d/0", port),
+		"silent":          stopped.url(),
+		"Cluster refused": fmt.Sprintf("redis+cluster://127.0.0.1:%d,127.0.0.1:%d", port, freePort(t)),
+		"Cluster silent":  clusterURL(silentAddr(t), silentAddr(t), silentAddr(t), silentAddr(t)),
+	} {
 		for flags, bound := range map[string]time.Duration{"-n": 4 * time.Second, "-w 1": 2 * time.Second, "--ttl 1s": 3 * time.Second} {
 			t.Run(name+" "+flags, func(t *testing.T) {
 				t.Parallel()
@@ -124,7 +129,7 @@ func TestNoServerIsUnavailableWithinItsBound(t *testing.T) {
 			for _, args := range [][]string{{"inspect", "k"}, {"ls"}} {
 				p := d.start(binary, args...)
 				p.wantExit(exitUnavailable)
-				p.complains("picket: store redis://127.0.0.1:")
+				p.complains("picket: store redis")
 			}
 		})
 	}
@@ -175,8 +180,14 @@ func TestSignalWhileWaitingLeavesNothingOnRedis(t *testing.T) {
 func TestFiftyWaitersRunOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	_, d := newRedis(t)
+	d.takeTurns(50)
+}
+
+// takeTurns runs n jobs on one key at once, which must not meet.
+func (d directory) takeTurns(n int) {
+	d.t.Helper()
 	var all []*process
-	for range 50 {
+	for range n {
 		all = append(all, d.run("k", "sh", "-c", `mkdir inside || exit 9; echo $PICKET_TOKEN >>tokens; sleep 0.01; rmdir inside`))
 	}
 	for _, p := range all {

@@ -14,7 +14,7 @@ import (
 type redisURL struct {
 	scheme         string
 	user, password string
-	addrs          []string // the server, or its Sentinels
+	addrs          []string // the server, or its Sentinels, or nodes of a Cluster
 	master         string   // as its Sentinels call it; "" without Sentinel
 	db             int
 	params         map[string]string // those of redisParams
@@ -30,17 +30,15 @@ const (
 	sentinelPassword = "sentinel-password"
 )
 
-// The schemes of Redis. The first two name a server, the next two Sentinels.
+// The schemes of Redis. The first two name a server, the next two Sentinels, the last two nodes of a Cluster.
 var redisSchemes = []string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
 
-// parseRedis reads redis://[[user]:password@]host[:port][/db] and redis+sentinel://[[user]:password@]host[:port],…/master[?db=N], and both with TLS as rediss.
+// parseRedis reads redis://[[user]:password@]host[:port][/db], redis+sentinel://[[user]:password@]host[:port],…/master[?db=N] and
+// redis+cluster://[[user]:password@]host[:port],…, and all of them with TLS as rediss.
 // Its errors repeat no part of the text: what stands in the wrong place may be a password.
 func parseRedis(text string) (redisURL, error) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	r := redisURL{scheme: scheme, params: map[string]string{}}
-	if r.clustered() {
-		return r, errors.New("a Redis Cluster is not supported yet: name one server, or its Sentinels")
-	}
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
@@ -80,10 +78,11 @@ func (r *redisURL) secret() bool { return r.password != "" || r.params[sentinelP
 
 func (r *redisURL) parseHosts(hosts string) error {
 	defaultPort := "6379"
-	if r.sentinel() {
+	switch {
+	case r.sentinel():
 		defaultPort = "26379"
-	} else if strings.Contains(hosts, ",") {
-		return errors.New("there are several hosts: only Sentinels can be several, with redis+sentinel://host,host/master")
+	case !r.clustered() && strings.Contains(hosts, ","):
+		return errors.New("there are several hosts: write redis+cluster://host,host if they are nodes of a Cluster, redis+sentinel://host,host/master if they are Sentinels")
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
 		u, err := url.Parse("redis://" + host)
@@ -142,7 +141,7 @@ func (r *redisURL) possible() string {
 	if names := r.allowed(); len(names) > 0 {
 		return fmt.Sprintf("possible for %s:// are %s", r.scheme, strings.Join(names, ", "))
 	}
-	return "none is possible for redis://"
+	return fmt.Sprintf("none is possible for %s://", r.scheme)
 }
 
 // parsePath reads what stands behind the hosts: the database, or the name of the master.
@@ -158,7 +157,10 @@ func (r *redisURL) parsePath(path string) error {
 		return nil
 	}
 	n, err := strconv.ParseUint(db, 10, 16)
-	if err != nil {
+	switch {
+	case r.clustered() && (err != nil || n != 0):
+		return errors.New("a Cluster has database 0 only: write nothing behind the hosts")
+	case err != nil:
 		return errors.New("the database is not a number")
 	}
 	r.db = int(n)
@@ -168,17 +170,19 @@ func (r *redisURL) parsePath(path string) error {
 // name is what a user may read.
 func (r *redisURL) name() string {
 	text := r.scheme + "://" + strings.Join(r.addrs, ",")
-	if r.sentinel() {
-		text += "/" + r.master
-		if r.db != 0 {
-			text += fmt.Sprintf("?%s=%d", redisDB, r.db)
-		}
+	switch {
+	case r.sentinel() && r.db == 0:
+		return text + "/" + r.master
+	case r.sentinel():
+		return fmt.Sprintf("%s/%s?%s=%d", text, r.master, redisDB, r.db)
+	case r.clustered():
 		return text
 	}
 	return fmt.Sprintf("%s/%d", text, r.db)
 }
 
-// id is the same for all who lock each other out, whoever they log in as.
+// id is the same for all who lock each other out, whoever they log in as. It cannot tell that two lists of hosts name one Cluster, or the Sentinels of one master:
+// a run inside a run that was given another list waits for its parent's key instead of being refused.
 func (r *redisURL) id(prefix string) string {
 	same := *r
 	same.scheme = strings.Replace(r.scheme, "rediss", "redis", 1)

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestRedisURLsSayWhereAndNothingElse(t *testing.T) {
@@ -15,6 +18,10 @@ func TestRedisURLsSayWhereAndNothingElse(t *testing.T) {
 		{"rediss://:canary@host", "rediss://host:6379/0", "redis://host:6379/0#lock:"},
 		{"redis+sentinel://u:canary@b,a:1/main?db=3&sentinel-password=canary", "redis+sentinel://b:26379,a:1/main?db=3", "redis+sentinel://a:1,b:26379/main?db=3#lock:"},
 		{"rediss+sentinel://a:1/main", "rediss+sentinel://a:1/main", "redis+sentinel://a:1/main#lock:"},
+		{"redis+cluster://u:canary@b,a:1", "redis+cluster://b:6379,a:1", "redis+cluster://a:1,b:6379#lock:"},
+		{"redis+cluster://a:1,b", "redis+cluster://a:1,b:6379", "redis+cluster://a:1,b:6379#lock:"},
+		{"redis+cluster://[::1]/", "redis+cluster://[::1]:6379", "redis+cluster://[::1]:6379#lock:"},
+		{"rediss+cluster://:canary@a:1/0?ca=file", "rediss+cluster://a:1", "redis+cluster://a:1#lock:"},
 	} {
 		r, err := parseRedis(c.url)
 		if err != nil {
@@ -40,9 +47,33 @@ func TestPasswordsAreUnescaped(t *testing.T) {
 	}
 }
 
+// One host of a Cluster must not make a client of one server, which would follow no slot.
+func TestEachSchemeHasItsClient(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"redis://host":                "*redis.Client",
+		"redis+sentinel://a,b/main":   "*redis.Client",
+		"redis+cluster://host":        "*redis.ClusterClient",
+		"rediss+cluster://u:p@a,b:1/": "*redis.ClusterClient",
+	} {
+		r, err := parseRedis(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		client := redis.NewUniversalClient(r.options(nil))
+		if got := fmt.Sprintf("%T", client); got != want {
+			t.Errorf("%s makes a %s, want %s", url, got, want)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // What stands in the wrong place may be a password.
 func FuzzRedisURLErrorsRepeatNothing(f *testing.F) {
-	for _, part := range []string{":%s@h", "%s@h", "h/%s", "h?%s", "h?db=%s", "h#%s", "%s", "h:%s", ":a/%s@h", "h,h/%s?db=x"} {
+	for _, part := range []string{":%s@h", "%s@h", "h/%s", "h?%s", "h?db=%s", "h#%s", "%s", "h:%s", ":a/%s@h", "h,h/%s?db=x", "h,%s"} {
 		f.Add(part)
 	}
 	f.Fuzz(func(t *testing.T, pattern string) {

@@ -157,10 +157,11 @@ local function grant(l, c)
 end
 
 -- publish tells the process that w is of, and returns how many have heard of it. On a Cluster a process says on what kind of channel it listens, and at which node. One that
--- listens where the slot was before is not counted here, but it is not gone: it will ask.
+-- listens where the slot was before is not counted here, but it is not gone: it will ask. So will one that we may not publish to, for which no claim must fail half-way.
 local function publish(l, w, message)
   local process, kind, node = string.match(w.proc, '^(([cs]?)%w+)@?(%w*)$')
-  local heard = redis.call(kind == 's' and 'SPUBLISH' or 'PUBLISH', l.key .. ':' .. process, message)
+  local heard = redis.pcall(kind == 's' and 'SPUBLISH' or 'PUBLISH', l.key .. ':' .. process, message)
+  if type(heard) ~= 'number' then return 1 end
   if heard > 0 or node == '' then return heard end
   local here = redis.pcall('CLUSTER', 'MYID')
   return type(here) == 'string' and string.sub(here, 1, #node) ~= node and 1 or 0
