@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"strings"
@@ -223,12 +224,7 @@ func (s *subscriber) find() {
 	ctx := bound.New(l.ctx, callBound)
 	defer ctx.Stop()
 	for _, q := range lost {
-		n, err := s.node, error(nil)
-		if q.to != nil {
-			n, err = l.store.cluster.next(ctx, s.node, q.to, q.ch.record)
-		} else {
-			n, err = l.store.cluster.at(ctx, q.ch.record)
-		}
+		n, err := s.whither(ctx, q.ch.record, q.to)
 		if err != nil {
 			time.AfterFunc(reopenAfter, s.stir)
 			return
@@ -245,6 +241,14 @@ func (s *subscriber) find() {
 			return // closed
 		}
 	}
+}
+
+// whither is the node that publishes for a lock, which is at to if that was said.
+func (s *subscriber) whither(ctx context.Context, record string, to *redirect) (*node, error) {
+	if to == nil {
+		return s.l.store.cluster.at(ctx, record)
+	}
+	return s.l.store.cluster.next(ctx, s.node, to, record)
 }
 
 // changes returns the channels to subscribe now and those to leave; done says that there has been nothing to listen to for long enough.

@@ -123,21 +123,18 @@ func (c *cluster) waits(d directory) {
 	holder.wantExit(143)
 }
 
-// findsItsNodes needs one node of the URL to answer. It asks them one after the other, so a silent one may take what -n has.
+// findsItsNodes needs one node of the URL to answer: one that is silent does not take all the time that -n has.
 func (c *cluster) findsItsNodes(d directory) {
 	alive, dead := c.addrs(), fmt.Sprintf("127.0.0.1:%d", freePort(d.t))
-	for name, e := range map[string]struct {
-		flag  string
-		addrs []string
-	}{
-		"one":              {"-n", alive[:1]},
-		"alive and dead":   {"-n", []string{alive[0], dead}},
-		"dead and alive":   {"-n", []string{dead, alive[1]}},
-		"silent and alive": {"-w10", []string{silentAddr(d.t), alive[2]}},
+	for name, addrs := range map[string][]string{
+		"one":              alive[:1],
+		"alive and dead":   {alive[0], dead},
+		"dead and alive":   {dead, alive[1]},
+		"silent and alive": {silentAddr(d.t), alive[2]},
 	} {
-		d.store = clusterURL(e.addrs...)
+		d.store = clusterURL(addrs...)
 		for _, key := range c.spread() {
-			p := d.run(e.flag, key, "true")
+			p := d.run("-n", key, "true")
 			if p.exited() != 0 {
 				d.t.Errorf("%s: exit code %d, %q", name, p.code, &p.err)
 			}
