@@ -299,7 +299,7 @@ func (c *cluster) masters(ctx context.Context) ([]*node, error) {
 	return slices.Collect(maps.Values(c.nodes)), nil
 }
 
-// unroutedError is go-redis' error when it has no map: nothing was sent.
+// unroutedError is the error of a call for which no node was found, or none that could say where the lock is: nothing was executed.
 type unroutedError struct{ error }
 
 func (e unroutedError) Unwrap() error { return e.error }

@@ -34,7 +34,8 @@
 // up to a minute old. What has no answer is never repeated elsewhere.
 //
 // While a slot is moved, its keys move one after the other. A lock that has some on each side goes on: its lease is renewed, inspected and given back, and its waiters keep their
-// places; but nobody is let in before all of its keys have arrived (errors then say TRYAGAIN). A promotion forgets what the replica had not yet heard of, as any failover does.
+// places; but nobody is let in before all of its keys have arrived (errors then say TRYAGAIN). A promotion forgets what the replica had not yet heard of, as any failover does; so does a move that is called off (CLUSTER SETSLOT STABLE), or
+// whose source or target dies meanwhile, with the keys that had arrived.
 //
 // With ClusterSlots the map is yours: where two clients have maps that differ, and the servers are no Cluster that would say so, two may hold.
 //

@@ -199,7 +199,7 @@ func (s *Store) failed(ctx context.Context, about subject, err error) error {
 		err = s.failed(ctx, about, unrouted.error)
 		if failure, ok := errors.AsType[*serverError](err); ok {
 			if failure.advice == silent {
-				failure.advice = "no node of the Cluster answers"
+				failure.advice = "no answer from the Cluster"
 			}
 			failure.unsent = true
 		}

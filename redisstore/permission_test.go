@@ -1,8 +1,8 @@
 package redisstore_test
 
 import (
+	"errors"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -17,20 +17,21 @@ import (
 const scriptCommands = "+evalsha +eval +get +set +del +exists +type +time +pttl +pexpire +publish " +
 	"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hget +hset +hdel +hmget +scan +info +wait"
 
+// documented are the rules of the ACL line in doc.go.
+func documented(t *testing.T) string {
+	t.Helper()
+	doc, err := os.ReadFile("doc.go")
+	_, line, ok := strings.Cut(string(doc), "ACL SETUSER picket on >secret ")
+	if line, _, _ = strings.Cut(line, "\n//\n"); err != nil || !ok {
+		t.Fatalf("doc.go has no ACL line: %v", err)
+	}
+	return strings.ReplaceAll(strings.Join(strings.Fields(strings.ReplaceAll(line, "//", " ")), " "), " +waitaof", "") // Redis 7.2
+}
+
 // TestThePermissionsInTheDocumentationAreEnough runs the whole suite under them.
 func TestThePermissionsInTheDocumentationAreEnough(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`ACL SETUSER picket on >secret ((?s).*?)\n//\n`).FindStringSubmatch(string(doc))
-	if line == nil {
-		t.Fatal("doc.go has no ACL line")
-	}
-	rules := strings.Join(strings.Fields(strings.ReplaceAll(line[1], "//", " ")), " ")
-	rules = strings.ReplaceAll(rules, " +waitaof", "") // Redis 7.2
-	server := redistest.Start(t, redistest.WithACL("picket", "secret", rules))
+	server := redistest.Start(t, redistest.WithACL("picket", "secret", documented(t)))
 	o := server.Options()
 	o.Username, o.Password = "picket", "secret"
 	locktest.Run(t, locktest.Config{New: func(t *testing.T) picket.Store {
@@ -38,4 +39,37 @@ func TestThePermissionsInTheDocumentationAreEnough(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		return store(t, c)
 	}})
+}
+
+// TestWhoMayNotPublishGivesTheLockOnAllTheSame: nobody hears of it, and whoever is next asks in its own time.
+func TestWhoMayNotPublishGivesTheLockOnAllTheSame(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.WithACL("mute", "pw", strings.ReplaceAll(documented(t), " +publish ", " ")))
+	o := server.Options()
+	o.Username, o.Password = "mute", "pw"
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	mute, other := store(t, c), store(t, client(t, server))
+	holder, waiter := claim("k"), claim("k")
+	waiter.Queue = true
+	if _, err := mute.Acquire(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
+	_, stop, err := other.Watch(t.Context(), waiter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if _, err := other.Acquire(t.Context(), waiter); !errors.Is(err, picket.ErrBusy) {
+		t.Fatal(err)
+	}
+	if err := mute.Release(t.Context(), holder); err != nil {
+		t.Errorf("Release = %v", err)
+	}
+	if st, err := other.Inspect(t.Context(), "k"); err != nil || st.Holder.ID != waiter.ID {
+		t.Errorf("Inspect = %+v, %v, want it handed to the waiter", st, err)
+	}
+	if _, err := other.Acquire(t.Context(), waiter); err != nil {
+		t.Errorf("the waiter's Acquire = %v", err)
+	}
 }

@@ -129,8 +129,8 @@ func exec(ctx context.Context, via sender, rs []request, asking bool) []outcome 
 	for i := range rs {
 		all[i] = i
 	}
-	if again := pipe(ctx, via, rs, all, asking, false, out); len(again) > 0 {
-		pipe(ctx, via, rs, again, asking, true, out)
+	for again := pipe(ctx, via, rs, all, asking, false, out); len(again) > 0; {
+		again = pipe(ctx, via, rs, again, asking, true, out) // the one that brings the script along may be redirected, and the script with it
 	}
 	return out
 }
@@ -139,12 +139,13 @@ func exec(ctx context.Context, via sender, rs []request, asking bool) []outcome 
 func pipe(ctx context.Context, via sender, rs []request, which []int, asking, whole bool, out []outcome) (again []int) {
 	p := via.Pipeline()
 	cmds := make([]*redis.Cmd, len(which))
-	brought := map[*script]bool{}
+	brought, wholes := map[*script]bool{}, make([]bool, len(which))
 	for n, i := range which {
 		if asking {
 			_ = p.Process(ctx, once{redis.NewCmd(ctx, "asking")}) // only Exec sends
 		}
-		cmds[n] = command(ctx, rs[i], whole && (asking || !brought[rs[i].script]))
+		wholes[n] = whole && (asking || !brought[rs[i].script])
+		cmds[n] = command(ctx, rs[i], wholes[n])
 		brought[rs[i].script] = true
 		_ = p.Process(ctx, once{cmds[n]})
 	}
@@ -157,7 +158,7 @@ func pipe(ctx context.Context, via sender, rs []request, which []int, asking, wh
 		switch {
 		case err == nil:
 			out[i].raw, out[i].err = cmds[n].Slice()
-		case unknown(err) && !whole:
+		case unknown(err) && !wholes[n]:
 			again = append(again, i)
 		default:
 			out[i].raw, out[i].err = nil, err
