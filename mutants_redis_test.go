@@ -144,7 +144,7 @@ var luaMutants = []mutant{
 	},
 	{
 		"a transfer is for anybody", "3.6",
-		[]edit{{claimLua, "  if not mine(l, from) then", "  if not l.rec then"}},
+		[]edit{{claimLua, "  if not mine(l, from) then", "  if not l.rec then"}, {claimSimpleLua, " or string.find(text, ARGV[a], 1, true) ~= 1", ""}},
 		[]string{notItsOwn},
 		"swaps",
 	},
@@ -173,6 +173,33 @@ var luaMutants = []mutant{
 		"a swap has the token of the one before", "3.6",
 		[]edit{{claimLua, "    grant(l, c)\n    purge(l)\n", "    write(l, {id = c.id, token = l.last, ttl = c.ttl, delay = c.delay, since = l.now, state = 'held', who = c.who}, c.ttl + c.delay)\n    purge(l)\n"}},
 		[]string{tokenOrder},
+		"",
+	},
+	{
+		"a quick grant has the token of the one before", "3.7",
+		[]edit{{
+			claimSimpleLua, "          if pcall('SET', keys[k], id .. stamps ..",
+			"          token = last or token\n          stamps = ' token=' .. token .. ' since=' .. now .. ' '\n          if pcall('SET', keys[k], id .. stamps ..",
+		}},
+		[]string{tokenOrder},
+		"",
+	},
+	{
+		"a quick confirmation is for anybody", "3.6",
+		[]edit{{claimSimpleLua, " or string.find(text, id, 1, true) ~= 1", ""}},
+		[]string{notItsOwn, twoTold, unfounded},
+		"",
+	},
+	{
+		"a quick confirmation gives no time", "3.1",
+		[]edit{{claimSimpleLua, "'PX', ttl)", "'KEEPTTL')"}},
+		[]string{unfounded, twoTold},
+		"",
+	},
+	{
+		"a quick confirmation leaves the mark of the hand-off", "3.6",
+		[]edit{{claimSimpleLua, "call('HDEL', KEYS[k + 3], 'handed', id) else call('DEL', KEYS[k + 3]) end", "call('HDEL', KEYS[k + 3], id) end"}},
+		[]string{ghost, outOfOrder},
 		"",
 	},
 	{
