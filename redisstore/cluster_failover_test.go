@@ -98,14 +98,7 @@ func TestALeaseThatAPromotionForgetsIsLostToIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.WaitInSync()
-	for _, replica := range cluster.Replicas(master) { // it cannot log in any more
-		if err := replica.Client(t).ConfigSet(t.Context(), "masterauth", "bogus").Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := master.Client(t).Do(t.Context(), "client", "kill", "type", "replica").Err(); err != nil {
-		t.Fatal(err)
-	}
+	cutOff(t, cluster, master)
 	lease, err := l.Acquire(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)

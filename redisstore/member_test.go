@@ -26,7 +26,7 @@ const memberVariable = "PICKET_REDISSTORE_MEMBER"
 // orders are what a member is for.
 type orders struct {
 	Role    string
-	Addr    string // of the server
+	Addr    string // of the server, or those of the nodes of a Cluster with commas between
 	Keys    []string
 	Stores  int // how many clients, each with a Store and a Locker
 	TTL     time.Duration
@@ -161,8 +161,7 @@ func (r *recruit) say(words ...any) {
 
 // joins is a Store on a client of its own.
 func (r *recruit) joins() *redisstore.Store {
-	c := redis.NewClient(&redis.Options{Addr: r.Addr})
-	s, err := redisstore.New(c)
+	s, err := redisstore.New(redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(r.Addr, ",")}))
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -13,20 +13,24 @@ import (
 const (
 	turnSwaps = 16 // how many waiters a process may serve before it queues again (DESIGN 3.6)
 	turnTime  = 100 * time.Millisecond
+
+	expiryGrain = 2 * time.Millisecond // a server's expiry counts in milliseconds
 )
 
-// order goes through a server's journal and checks who was let in, against the queue as the server had it at that moment.
+// order goes through the journal of a server, or of several, and checks who was let in and when, against the queue as it was at that moment.
 type order struct {
 	locks  map[string]*orderedLock
 	late   time.Duration // how long a request of a turn may have been under way
 	faults []string
+	killed string        // the key whose server died: the promoted one may not know the queue as it was
+	died   time.Duration // when
 
 	// the call that is under way
 	ids     map[string]bool // of its claims
 	swapped map[string]bool // claims that were let in past the queue, as their process has its turn
 
-	grants, swaps, handOffs, lapses int
-	longest                         int // swaps of one turn
+	grants, swaps, handOffs, lapses, ghosts int
+	longest                                 int // swaps of one turn
 }
 
 // orderedLock is a key as the server has it.
@@ -50,15 +54,19 @@ type tenure struct {
 	token       int64
 	pid         int
 	from, until time.Duration
+	ghost       bool // handed to a waiter that had left when the server died
 }
 
-type heartbeat struct{ seen, life time.Duration }
+type heartbeat struct {
+	seen, life time.Duration
+	node       string // on a Cluster: how the id of the server begins where it listens
+}
 
 // keyPattern takes a Redis key of ours apart.
 var (
 	keyPattern       = regexp.MustCompile(`^lock:\{(.+)\}(:queue|:waiters|:fence|:gone)?(?::(.+))?$`)
 	recordPattern    = regexp.MustCompile(`^([-\w]{26}) token=(\d+) .*state=(\w+) pid=(\d+)`)
-	heartbeatPattern = regexp.MustCompile(`^seen=(\d+) life=(\d+) `)
+	heartbeatPattern = regexp.MustCompile(`^seen=(\d+) life=(\d+) ttl=\d+ proc=[-\w]+@?(\w*) `)
 )
 
 func newOrder(late time.Duration) *order {
@@ -67,6 +75,13 @@ func newOrder(late time.Duration) *order {
 
 func (o *order) fault(format string, args ...any) {
 	o.faults = append(o.faults, fmt.Sprintf(format, args...))
+}
+
+// unfair is a fault in who is let in, by what the server that lets in must know.
+func (o *order) unfair(key string, at time.Duration, format string, args ...any) {
+	if key != o.killed || at < o.died {
+		o.fault("%q: %s", key, fmt.Sprintf(format, args...))
+	}
 }
 
 func (o *order) read(journal []executed) {
@@ -122,8 +137,11 @@ func (o *order) onRecord(key string, l *orderedLock, e executed) {
 		l.end(e.at)
 	case "pexpire":
 		l.record.until = e.at + millisecondsOf(e.words[2])
-	case "publish":
-		l.unheard[e.words[2]] = true
+	case "publish", "spublish":
+		// Who listened where the slot was before may not have come here yet.
+		if id := e.words[2]; strings.HasPrefix(e.node, l.waiters[id].node) {
+			l.unheard[id] = true
+		}
 	case "set":
 		part := recordPattern.FindStringSubmatch(e.words[2])
 		if part == nil {
@@ -139,6 +157,9 @@ func (o *order) onRecord(key string, l *orderedLock, e executed) {
 				l.turn = e.at
 			}
 			return
+		}
+		if over := l.record.until - e.at; l.record.token != 0 && over > expiryGrain && !o.ids[l.record.id] { // else it is given back in this call
+			o.unfair(key, e.at, "%s of process %d is let in %v before the record of %s of process %d ends", fresh.id, fresh.pid, over, l.record.id, l.record.pid)
 		}
 		l.end(e.at)
 		before := l.lastToken()
@@ -176,7 +197,7 @@ func (o *order) granted(key string, l *orderedLock, before int64, state string) 
 		l.served++
 		o.longest = max(o.longest, l.served)
 		if took := r.from - l.turn; l.served > turnSwaps || took > turnTime+o.late {
-			o.fault("%q: process %d has served %d of its own in %v while %d others wait", key, r.pid, l.served, took, len(l.tickets))
+			o.unfair(key, r.from, "process %d has served %d of its own in %v while %d others wait", r.pid, l.served, took, len(l.tickets))
 		}
 		if len(l.tickets) == 0 { // nobody is made to wait: a new turn
 			l.turn, l.served = r.from, 0
@@ -192,11 +213,15 @@ func (o *order) granted(key string, l *orderedLock, before int64, state string) 
 	if !stood {
 		place, stood = l.left[r.id]
 	}
+	if !stood && state == "handoff" && key == o.killed && r.from > o.died {
+		l.record.ghost = true
+		o.ghosts++
+	}
 	for id, ticket := range l.tickets {
 		w := l.waiters[id]
 		dead := r.from > w.seen+w.life
 		if id != r.id && (!stood || ticket < place) && !l.unheard[id] && !strings.Contains(l.passed+l.pardon, id) && !dead {
-			o.fault("%q: %s of process %d with ticket %.0f (0 is none) is let in before %s with ticket %.0f", key, r.id, r.pid, place, id, ticket)
+			o.unfair(key, r.from, "%s of process %d with ticket %.0f (0 is none) is let in before %s with ticket %.0f", r.id, r.pid, place, id, ticket)
 		}
 	}
 }
@@ -211,7 +236,7 @@ func (o *order) onQueue(key string, l *orderedLock, e executed) {
 		} else {
 			for other, before := range l.tickets {
 				if ticket <= before {
-					o.fault("%q: %s comes with ticket %.0f after %s with %.0f", key, id, ticket, other, before)
+					o.unfair(key, e.at, "%s comes with ticket %.0f after %s with %.0f", id, ticket, other, before)
 				}
 			}
 		}
@@ -221,7 +246,7 @@ func (o *order) onQueue(key string, l *orderedLock, e executed) {
 			ticket, stood := l.tickets[id]
 			w := l.waiters[id]
 			if stood && !o.ids[id] && id != l.record.id && e.at <= w.seen+w.life {
-				o.fault("%q: %s is taken out of the queue %v after it was seen", key, id, e.at-w.seen)
+				o.unfair(key, e.at, "%s is taken out of the queue %v after it was seen", id, e.at-w.seen)
 			}
 			l.left[id] = ticket
 			delete(l.tickets, id)
@@ -252,7 +277,7 @@ func (o *order) onWaiters(l *orderedLock, e executed) {
 			l.handed = value
 		default:
 			if part := heartbeatPattern.FindStringSubmatch(value); part != nil {
-				l.waiters[field] = heartbeat{millisecondsOf(part[1]), millisecondsOf(part[2])}
+				l.waiters[field] = heartbeat{millisecondsOf(part[1]), millisecondsOf(part[2]), part[3]}
 			}
 		}
 	}
@@ -263,11 +288,12 @@ func millisecondsOf(digits string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// freeOf is when what these processes had left was gone: their leases, and one hand-off of each of their waiters. A second one to the same waiter excuses nobody.
+// freeOf is when what these processes had left was gone: their leases, and one hand-off of each of their waiters. A second one to the same waiter excuses nobody. The same goes
+// for waiters that a promoted server does not know to have left.
 func (o *order) freeOf(key string, dead map[int]bool) (at time.Duration) {
 	l, offered := o.locks[key], map[string]bool{}
 	for _, r := range append(slices.Clone(l.past), l.record) {
-		if dead[r.pid] && !offered[r.id] {
+		if dead[r.pid] && !offered[r.id] || r.ghost {
 			at = max(at, r.until)
 		}
 		offered[r.id] = true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,22 +114,32 @@ func (s *stormer) act() {
 		if patient && !s.stormy() {
 			s.in(key, began)
 		}
-	case errors.Is(err, picket.ErrBusy), ctx.Err() != nil, errors.Is(err, picket.ErrUnavailable): // the last if the machine is very busy
+	case errors.Is(err, picket.ErrBusy), ctx.Err() != nil, down(err):
 		s.gaveUp.Add(1)
 	default:
-		s.Errorf("Acquire(%q) = %v", key, err)
+		s.fault("Acquire(%q) = %v", key, err)
 	}
+}
+
+// down reports whether the machine is very busy, or the Cluster is not there. An error reply that the Store does not know is neither.
+func down(err error) bool {
+	return errors.Is(err, picket.ErrUnavailable) && !strings.Contains(err.Error(), "the server answered with an error")
+}
+
+// fault tells the test.
+func (s *stormer) fault(format string, args ...any) {
+	s.say("fault", fmt.Sprintf(format, args...))
 }
 
 // last is the waiting after the storm.
 func (s *stormer) last(key string) {
 	began := time.Now()
 	lease, err := s.locker.Acquire(s.Context(), key)
-	for errors.Is(err, picket.ErrUnavailable) { // the machine is very busy
+	for down(err) {
 		lease, err = s.locker.Acquire(s.Context(), key)
 	}
 	if err != nil {
-		s.Errorf("Acquire(%q) after the storm = %v", key, err)
+		s.fault("Acquire(%q) after the storm = %v", key, err)
 		return
 	}
 	s.in(key, began)
@@ -164,7 +175,7 @@ func (s *stormer) section(lease *picket.Lease, hold time.Duration) {
 		s.note("leave", lease, from, good)
 	}
 	if err := lease.Release(s.Context()); err != nil && !errors.Is(err, picket.ErrLost) && !errors.Is(err, picket.ErrUncertain) {
-		s.Errorf("Release(%q) = %v", lease.Key(), err)
+		s.fault("Release(%q) = %v", lease.Key(), err)
 	}
 }
 
@@ -178,13 +189,13 @@ func (s *stormer) suffer(fate string) {
 		select {} // until it arrives
 	}
 	if err := pause(self); err != nil {
-		s.Error(err)
+		s.fault("%v", err)
 	}
 }
 
 // note appends a line in one write.
 func (s *stormer) note(what string, lease *picket.Lease, from, until time.Time) {
 	if _, err := fmt.Fprintln(s.witness, what, lease.Key(), lease.Token(), os.Getpid(), from.UnixNano(), until.UnixNano()); err != nil {
-		s.Error(err)
+		s.fault("%v", err)
 	}
 }
