@@ -122,7 +122,7 @@ func (s *Store) follow(ctx context.Context, r request) (raw []any, err error) {
 	return raw, err
 }
 
-// deliver is exec at this node. On a Cluster it learns from the answers whether the node is there, and whether the map is right; redirections come as redirects.
+// deliver is exec at this node. On a Cluster it learns from the answers whether the node is there, and whether the map is right; redirections come as *redirect.
 func (n *node) deliver(ctx context.Context, via sender, rs []request, asking bool) []outcome {
 	out := exec(ctx, via, rs, asking)
 	for i := range out {
