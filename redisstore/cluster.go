@@ -214,25 +214,30 @@ func (c *cluster) renew(ctx context.Context) {
 }
 
 // draw waits for a survey that begins now, or began a moment ago. go-redis asks one node after the other, in an order of chance, and one that hangs takes its whole read timeout:
-// so a survey that takes long does not stop another one, and the first map is the one that comes first.
+// so a survey that takes long does not stop others, and the first map is that of the first one that succeeds.
 func (c *cluster) draw(ctx context.Context) error {
 	first := c.first
 	if c.drawn.Load() {
 		first = nil
 	}
+	s, err := c.begin()
+	if err != nil {
+		return err
+	}
+	call := bound.New(ctx, callBound)
+	defer call.Stop()
 	for {
-		s, err := c.begin()
-		if err != nil {
-			return err
-		}
 		select {
 		case <-s.done:
 			return s.err
 		case <-first:
 			return nil
-		case <-ctx.Done():
-			return unroutedError{ctx.Err()}
+		case <-call.Done():
+			return unroutedError{call.Err()}
 		case <-time.After(mapPause):
+			if _, err := c.begin(); err != nil {
+				return err
+			}
 		}
 	}
 }
