@@ -272,13 +272,22 @@ local function ask(l, c)
   if not l.text then grant(l, c) end
 end
 
--- finish gives the lock back: at once, or when the rest of the min hold is over. The kept record has no id, so that no late renewal or retry takes it for its own.
+-- owed is what is left of the min hold when the record r is given back; it does not count for a hand-off, as nobody has worked yet.
+local function owed(l, r, minHold)
+  return minHold > 0 and r.state ~= 'handoff' and math.min(r.since + minHold - l.now, minHold) or 0
+end
+
+-- keep makes r a record that has no id, so that no late renewal or retry takes it for its own.
+local function keep(l, r, ms)
+  r.id, r.state, r.delay = NOBODY, 'kept', 0
+  write(l, r, ms)
+end
+
+-- finish gives the lock back: at once, or when the rest of the min hold is over.
 local function finish(l, minHold)
   local r = l.rec
   drop(l) -- before anything that needs memory
   if r.state == 'handoff' then return unhand(l, r.id) end
-  local rest = minHold > 0 and math.min(r.since + minHold - l.now, minHold) or 0
-  if rest <= 0 then return end
-  r.id, r.state, r.delay = NOBODY, 'kept', 0
-  write(l, r, rest)
+  local ms = owed(l, r, minHold)
+  if ms > 0 then keep(l, r, ms) end
 end

@@ -34,10 +34,9 @@ if mark == '-' or mark == '--' then
     here('HDEL', l.waiters, id)
     return {1}
   end
-  local rest = l.rec.state ~= 'handoff' and math.min(l.rec.since + minHold - l.now, minHold) or 0
-  if rest > 0 then
-    l.rec.id, l.rec.state, l.rec.delay = NOBODY, 'kept', 0
-    write(l, l.rec, rest)
+  local ms = owed(l, l.rec, minHold)
+  if ms > 0 then
+    keep(l, l.rec, ms) -- over what is there: a key that was removed here cannot be made again
   else
     drop(l) -- nobody is served: whoever waits asks again
   end
