@@ -144,7 +144,7 @@ func pipe(ctx context.Context, via sender, rs []request, which []int, asking, wh
 		if asking {
 			_ = p.Process(ctx, once{redis.NewCmd(ctx, "asking")}) // only Exec sends
 		}
-		wholes[n] = whole && (asking || !brought[rs[i].script])
+		wholes[n] = whole && !brought[rs[i].script]
 		cmds[n] = command(ctx, rs[i], wholes[n])
 		brought[rs[i].script] = true
 		_ = p.Process(ctx, once{cmds[n]})
