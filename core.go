@@ -102,12 +102,12 @@ func (c *core) detached(ctx context.Context, d time.Duration) *bound.Context {
 	return bound.Detached(ctx, d).Within(c.life)
 }
 
-// releasing is detached for a release, which its caller waits for: after Shutdown lost patience a lease may still be given back.
+// releasing is bounded for a release, which its caller waits for: after Shutdown lost patience a lease may still be given back.
 func (c *core) releasing(ctx context.Context, d time.Duration) *bound.Context {
 	if c.life.Err() != nil {
-		return bound.Detached(ctx, d)
+		return bound.New(ctx, d)
 	}
-	return c.detached(ctx, d)
+	return c.bounded(ctx, d)
 }
 
 // adopt makes Shutdown wait for the lease. It fails if Shutdown came first.

@@ -243,7 +243,7 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, limit time.Durati
 	}
 	c.mu.Unlock()
 
-	call := c.detached(ctx, min(limit, l.set.attemptBound()))
+	call := c.bounded(ctx, min(limit, l.set.attemptBound()))
 	defer call.Stop()
 	t0 := c.clock.now()
 	answered := false

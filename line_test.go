@@ -175,6 +175,46 @@ func TestAHandOverInDoubtLosesNothing(t *testing.T) {
 	}
 }
 
+// A caller that gives up while it hands the key over leaves on time; both the release and the waiter go on.
+func TestACallerThatLeavesItsHandOverLosesNothing(t *testing.T) {
+	for name, arrives := range map[string]bool{"the request is lost": false, "the answer is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				store := onHandingMemory()
+				store.transfer = func(ctx context.Context, from, to picket.Claim) (picket.Grant, error) {
+					if arrives {
+						_, _ = store.Store.(picket.Transferer).Transfer(ctx, from, to)
+					}
+					return picket.Grant{}, hang(ctx)
+				}
+				l := picket.New(store)
+				held := acquire(t, l, "k")
+				got := make(chan *picket.Lease)
+				go func() { got <- acquire(t, l, "k") }()
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				var err error
+				if d := took(func() { err = held.Release(ctx) }); d != 100*time.Millisecond {
+					t.Errorf("left after %s", d)
+				}
+				wantIs(t, err, picket.ErrUncertain, context.DeadlineExceeded)
+				next := <-got
+				if next.Token() <= held.Token() {
+					t.Errorf("token %d after %d", next.Token(), held.Token())
+				}
+				release(t, held) // the end of the one that went on
+				if d, err := next.Confirm(t.Context()); err != nil || d < 29*time.Second {
+					t.Errorf("the store has %s, %v", d, err)
+				}
+				release(t, next)
+				wantIdle(t, l)
+				wantFree(t, store, "k")
+			})
+		})
+	}
+}
+
 func TestAHandOverThatTheStoreRefusesIsAPlainRelease(t *testing.T) {
 	for _, refusal := range []error{picket.ErrUnsupported, picket.ErrRefused, picket.ErrInvalid} {
 		t.Run(refusal.Error(), func(t *testing.T) {

@@ -38,19 +38,14 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	begun := l.beginRelease()
 	l.mu.Unlock()
-	begun.run() // ctx may be the lease's own: it has ended then
-	if ctx.Done() == nil || ctx.Err() != nil || !l.core.spawn(func() { l.own(); _ = l.giveBack(ctx) }) {
-		return l.giveBack(ctx)
+	begun.run()
+	if ctx.Err() != nil { // also when it is the lease's own
+		ctx = context.WithoutCancel(ctx)
 	}
-	l.mu.Lock()
-	if !l.release.running {
-		defer l.mu.Unlock()
-		return l.release.err
-	}
-	return l.await(ctx)
+	return l.giveBack(ctx)
 }
 
-// own marks the running release as one that Shutdown waits for.
+// own marks the running release as one without its caller: Shutdown waits for it, but not longer than it has patience.
 func (l *Lease) own() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,11 +79,21 @@ func (l *Lease) beginRelease() later {
 	return later{l.finish(ErrReleased), func() { l.core.renewer.remove(l) }}
 }
 
-// giveBack sends the release and settles its outcome.
+// giveBack sends the release and settles its outcome. When ctx ends, the caller leaves, and the release goes on without it.
 func (l *Lease) giveBack(ctx context.Context) (err error) {
 	err = errNoAnswer
-	defer func() { err = l.given(ctx, err) }() // also when the store panics: else the next Release would wait for this one for ever
-	return l.sendRelease(ctx)
+	left := false
+	defer func() { // also when the store panics: else the next Release would wait for this one for ever
+		if !left {
+			err = l.given(ctx, err)
+		}
+	}()
+	err = l.sendRelease(ctx)
+	left = errors.Is(err, ErrUncertain) && ctx.Err() != nil && l.core.spawn(func() {
+		l.own()
+		_ = l.giveBack(context.WithoutCancel(ctx))
+	})
+	return err
 }
 
 // given takes the outcome of a release.
@@ -166,8 +171,8 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 			l.markUnheard()
 		}
 		pause := backoff.Jitter(backoff.Exponential(n, 10*time.Millisecond, 250*time.Millisecond))
-		if until-now <= pause || !c.wait(pause) {
-			return l.uncertain(context.WithoutCancel(ctx), err)
+		if until-now <= pause || !c.wait(ctx, pause) {
+			return l.uncertain(ctx, err)
 		}
 	}
 }
@@ -178,7 +183,7 @@ func (l *Lease) releaseCall(ctx context.Context, d time.Duration) *bound.Context
 	owned := l.release.owned || l.untold
 	l.mu.Unlock()
 	if owned {
-		return l.core.detached(ctx, d)
+		return l.core.bounded(ctx, d)
 	}
 	return l.core.releasing(ctx, d)
 }
@@ -229,10 +234,10 @@ func (l *Lease) uncertain(ctx context.Context, err error) error {
 	return silence(ctx, text, ErrUncertain, err)
 }
 
-// wait waits for d; false when Shutdown has lost patience.
-func (c *core) wait(d time.Duration) bool {
-	call := c.detached(bound.None(), d)
+// wait waits for d; false when ctx ends, or Shutdown has lost patience.
+func (c *core) wait(ctx context.Context, d time.Duration) bool {
+	call := c.bounded(ctx, d)
 	defer call.Stop()
 	<-call.Done()
-	return c.life.Err() == nil
+	return ctx.Err() == nil && c.life.Err() == nil
 }

@@ -1,8 +1,11 @@
 package picket_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -61,11 +64,54 @@ func TestACtxThatEndsLaterEndsTheWaitingNotTheRelease(t *testing.T) {
 			t.Errorf("%v; check says %v", err, le.Check())
 		}
 		release(t, le) // waits for the one under way
-		if n := store.releases.Load(); n != 1 {
+		if n := store.releases.Load(); n != 2 { // the attempt that the caller left, and the one that went on without it
 			t.Errorf("%d releases", n)
 		}
 		wantFree(t, store.Store, "k")
 	})
+}
+
+// The caller's own goroutine sends the release: another one would cost more than a lock does.
+func TestAReleaseTakesNoGoroutine(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store := onHandingMemory()
+		l := picket.New(store)
+		type trace struct{}
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), trace{}, "id"))
+		defer cancel()
+		mine := goroutine()
+		var sent []string
+		store.release = func(ctx context.Context, c picket.Claim) error {
+			sent = append(sent, goroutine())
+			return store.Store.Release(ctx, c)
+		}
+		store.transfer = func(ctx context.Context, from, to picket.Claim) (picket.Grant, error) {
+			sent = append(sent, goroutine())
+			return store.Store.(picket.Transferer).Transfer(ctx, from, to)
+		}
+		le := acquire(t, l, "k")
+		next := make(chan *picket.Lease)
+		go func() { next <- acquire(t, l, "k") }()
+		time.Sleep(time.Second)
+		for range 2 {
+			if err := le.Release(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if len(sent) == 1 {
+				le = <-next
+			}
+		}
+		if !slices.Equal(sent, []string{mine, mine}) {
+			t.Errorf("sent by %q, want all by %q", sent, mine)
+		}
+	})
+}
+
+// goroutine names the one that calls it.
+func goroutine() string {
+	text := make([]byte, 64)
+	name, _, _ := bytes.Cut(text[:runtime.Stack(text, false)], []byte(" ["))
+	return string(name)
 }
 
 func TestFurtherReleasesReturnTheFirstResult(t *testing.T) {
