@@ -63,7 +63,7 @@ func TestACtxThatEndsLaterEndsTheWaitingNotTheRelease(t *testing.T) {
 		if le.Check() == nil || !strings.Contains(err.Error(), "the key is free in") {
 			t.Errorf("%v; check says %v", err, le.Check())
 		}
-		release(t, le) // waits for the one under way
+		release(t, le)                          // waits for the one under way
 		if n := store.releases.Load(); n != 2 { // the attempt that the caller left, and the one that went on without it
 			t.Errorf("%d releases", n)
 		}

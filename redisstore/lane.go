@@ -14,6 +14,7 @@ const (
 	laneClaims  = 64                    // in one call: the server does nothing else meanwhile, for a fraction of a millisecond
 	laneBytes   = 64 << 10              // of one call, as names may be long
 	laneFlying  = 2                     // calls under way
+	laneFull    = 3                     // if more could not make the next one any larger
 	laneYields  = 4                     // to callers that may want to leave together again
 	laneOverdue = 50 * time.Millisecond // a call that takes longer no longer counts as under way: a connection that is stuck must not stop the others
 )
@@ -72,31 +73,24 @@ func (l *lane) travel(ctx context.Context, e *entry) error {
 	f := l.board(ctx, e, ends)
 	switch {
 	case f == nil:
-		return l.await(ctx, ends, e)
 	case e.direct:
 		defer l.finish(f) // also when a hook of the client panics, and the caller lives on
-		l.fly(f, e.args[:])
+		l.fly(f, nil)
 		return nil
-	}
-	err := l.node.store.crew.run(func() {
-		l.fly(f, e.args[:])
-		l.goOn(f)
-	})
-	if err != nil {
-		l.finish(f)
-		return err
+	default:
+		l.launch(f)
 	}
 	return l.await(ctx, ends, e)
 }
 
-// finish lands a call that this goroutine made, or could not make; another one goes on if somebody waits.
+// finish lands a call that this goroutine made; another one goes on if somebody waits.
 func (l *lane) finish(f *flight) {
 	if next := l.land(f); next != nil {
 		l.launch(next)
 	}
 }
 
-// board returns the flight of e if it may leave at once; else it waits for company.
+// board returns the flight that may leave at once because of e: of e alone, or of those who waited for e to make it full. Else e waits for company.
 func (l *lane) board(ctx context.Context, e *entry, ends bound.Ends) *flight {
 	now := time.Now()
 	l.mu.Lock()
@@ -105,7 +99,10 @@ func (l *lane) board(ctx context.Context, e *entry, ends bound.Ends) *flight {
 	if !l.free(now) {
 		l.waiting = append(l.waiting, e)
 		l.setAlarm(now, e.until)
-		return nil
+		if !l.free(now) {
+			return nil
+		}
+		return l.take(now)
 	}
 	e.sent, e.direct, e.alone[0] = true, l.node.store.obeys(ends), e
 	f := newFlight(ctx, now, l.limit, e.alone[:])
@@ -130,13 +127,17 @@ func (l *lane) free(now time.Time) bool {
 	if len(l.air) >= l.most {
 		return false
 	}
+	flying := l.flying
+	if len(l.waiting) >= l.claims {
+		flying = max(flying, laneFull)
+	}
 	fresh := 0
 	for _, f := range l.air {
 		if now.Sub(f.began) < laneOverdue {
 			fresh++
 		}
 	}
-	return fresh < l.flying
+	return fresh < flying
 }
 
 // setAlarm sees to it that ring looks in time after calls that are overdue, and after what ends then. One timer serves all: a timer for each would cost more than the rest.
@@ -285,6 +286,10 @@ func (l *lane) arrive(f *flight) (next *flight) {
 
 // fly makes the call. It uses args for its arguments, and returns them to be used again.
 func (l *lane) fly(f *flight, args []any) []any {
+	if len(f.es) == 1 {
+		l.carry(f, f.es, f.es[0].args[:])
+		return args
+	}
 	args = l.carry(f, f.es, args)
 	if f.es[0].err != nil { // as for entries: it may still be read
 		return nil
