@@ -24,13 +24,11 @@ type pending struct {
 	said   error // why the store could not grant it, the last time that it said so
 }
 
-func (l *Locker) newPending(key string, queue bool) *pending {
-	p := &pending{claim: Claim{ID: rand.Text(), Key: key, Queue: queue}}
-	l.dress(p)
-	return p
+func newPending(key string, queue bool) *pending {
+	return &pending{claim: Claim{ID: rand.Text(), Key: key, Queue: queue}}
 }
 
-// dress gives the claim the settings of l: waiters of different settings share one place.
+// dress gives the claim the settings of l, before it is sent: waiters of different settings share one place.
 func (l *Locker) dress(p *pending) {
 	s := &l.set
 	p.claim.TTL, p.claim.MinHold, p.claim.LockDelay = s.term(), s.minHold, s.lockDelay
@@ -51,8 +49,8 @@ var errLate = errors.New("picket: grant came after its own end")
 // ask sends the claim once. It returns a lease, or an error: errLate when the claim is burnt, else the store's.
 func (l *Locker) ask(ctx context.Context, p *pending, limit time.Duration) (*Lease, error) {
 	c := l.core
-	call := c.bounded(ctx, min(limit, l.set.attemptBound()))
 	t0 := c.clock.now()
+	call := c.until(ctx, t0+min(limit, l.set.attemptBound()))
 	grant, err := c.store.Acquire(call, p.claim)
 	call.Stop()
 	return l.answer(ctx, p, t0, grant, err)
@@ -157,7 +155,7 @@ func unanswered(err error) bool { return err != nil && !errors.Is(err, ErrLost) 
 
 // try makes one attempt, repeated with the same claim while there is no answer, for tryBound at most.
 func (l *Locker) try(ctx context.Context, key string) (le *Lease, attempts int, err error) {
-	p := l.newPending(key, false)
+	p := newPending(key, false)
 	defer func() {
 		if le == nil {
 			l.core.abandon(ctx, p)
@@ -172,6 +170,7 @@ func (l *Locker) try(ctx context.Context, key string) (le *Lease, attempts int, 
 		if ctx.Err() != nil || left <= 0 {
 			return nil, attempts, l.unavailable(ctx, key, l.core.clock.now()-began, err)
 		}
+		l.dress(p)
 		le, err = l.ask(ctx, p, left)
 		attempts++
 		switch {
@@ -186,7 +185,7 @@ func (l *Locker) try(ctx context.Context, key string) (le *Lease, attempts int, 
 		case definite(err):
 			return nil, attempts, named("acquire", key, err)
 		case errors.Is(err, errLate):
-			p = l.newPending(key, false)
+			p = newPending(key, false)
 		}
 		left = tryBound - (l.core.clock.now() - began)
 		l.core.pause(ctx, min(left, backoff.Jitter(backoff.Exponential(attempts-1, 5*time.Millisecond, 250*time.Millisecond))))

@@ -32,6 +32,11 @@ func (c *clock) start(asleep func() time.Duration) {
 // now returns the time since the clock was started. It may have missed a sleep since the last exact: good for the moment before a request, where too early is safe.
 func (c *clock) now() lease.Instant { return time.Since(c.epoch) + time.Duration(c.slept.Load()) }
 
+// at is when the clock of package time shows what this one shows at i, if the machine does not sleep until then.
+func (c *clock) at(i lease.Instant) time.Time {
+	return c.epoch.Add(i - time.Duration(c.slept.Load()))
+}
+
 // exact is now after a look at the machine's sleep. The look costs two system calls, so it is taken only if the wall clock has jumped: every sleep makes it jump.
 func (c *clock) exact() lease.Instant {
 	t := time.Now()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/picket-go/picket/internal/bound"
+	"github.com/picket-go/picket/internal/lease"
 )
 
 // core is what all Lockers made from one New share: the store, the renewer, the lines of waiters, and the count of everything that must end at Shutdown.
@@ -97,17 +98,14 @@ func (c *core) bounded(ctx context.Context, d time.Duration) *bound.Context {
 	return bound.New(ctx, d).Within(c.life)
 }
 
+// until is bounded for who has just looked at the clock.
+func (c *core) until(ctx context.Context, end lease.Instant) *bound.Context {
+	return bound.Until(ctx, c.clock.at(end)).Within(c.life)
+}
+
 // detached is bounded for a call that goes on whatever becomes of ctx, whose values it has.
 func (c *core) detached(ctx context.Context, d time.Duration) *bound.Context {
 	return bound.Detached(ctx, d).Within(c.life)
-}
-
-// releasing is bounded for a release, which its caller waits for: after Shutdown lost patience a lease may still be given back.
-func (c *core) releasing(ctx context.Context, d time.Duration) *bound.Context {
-	if c.life.Err() != nil {
-		return bound.New(ctx, d)
-	}
-	return c.bounded(ctx, d)
 }
 
 // adopt makes Shutdown wait for the lease. It fails if Shutdown came first.

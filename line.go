@@ -124,15 +124,15 @@ func (q *line) unwatch() (stop func()) {
 // send marks a request for the place, made for w, as under way; one place has one request at a time, so that no answer is missed and no late one can matter.
 func (q *line) send(w *waiter, now lease.Instant) *pending {
 	q.sending, q.nudged, q.left = true, false, now
-	q.stand(w)
+	q.stand()
 	w.locker.dress(q.place)
 	return q.place
 }
 
 // stand makes the line's place if it has none.
-func (q *line) stand(w *waiter) {
+func (q *line) stand() {
 	if q.place == nil {
-		q.place = w.locker.newPending(q.key, true)
+		q.place = newPending(q.key, true)
 	}
 }
 
@@ -222,18 +222,18 @@ func busyFacts(key string, err error) *BusyError {
 }
 
 // swap hands the key of l straight to the first local waiter, if there is one and the store can. It reports whether l is released, and how; if not, the plain release has
-// to follow.
-func (c *core) swap(ctx context.Context, l *Lease, from Claim, limit time.Duration) (done bool, err error) {
+// to follow, and an error says that time has passed.
+func (c *core) swap(ctx context.Context, l *Lease, from Claim, until lease.Instant) (done bool, err error) {
 	if c.swapper == nil || from.MinHold > 0 {
 		return false, nil
 	}
-	now := c.clock.now()
 	c.mu.Lock()
 	q := c.lines[from.Key]
 	if q == nil || q.sending || len(q.waiters) == 0 || c.closed {
 		c.mu.Unlock()
 		return false, nil
 	}
+	now := c.clock.now()
 	w := q.front()
 	p := q.send(w, now)
 	next, to := beginTurn, p.claim
@@ -243,9 +243,9 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, limit time.Durati
 	}
 	c.mu.Unlock()
 
-	call := c.bounded(ctx, min(limit, l.set.attemptBound()))
-	defer call.Stop()
 	t0 := c.clock.now()
+	call := c.until(ctx, min(until, t0+l.set.attemptBound()))
+	defer call.Stop()
 	answered := false
 	defer func() {
 		if !answered { // the store panicked
@@ -271,7 +271,7 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, limit time.Durati
 	if !nothing {
 		l.markUnheard()
 	}
-	return false, nil
+	return false, err
 }
 
 // nudge lets the first local waiter ask at once: the key was released here.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"github.com/picket-go/picket/internal/lease"
 )
 
 // Locker grants leases on keys of one store. Without leases and waiters it owns no goroutine, timer or connection.
@@ -41,8 +43,11 @@ func (l *Locker) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, how func(*Locker, context.Context, string) (*Lease, int, error)) (*Lease, error) {
-	ctx = l.set.acquireStart(ctx, key)
-	began := l.core.clock.now()
+	var began lease.Instant
+	observed := len(l.set.observers) > 0
+	if observed {
+		ctx, began = l.set.acquireStart(ctx, key), l.core.clock.now()
+	}
 	var (
 		le       *Lease
 		attempts int
@@ -51,7 +56,9 @@ func (l *Locker) acquire(ctx context.Context, key string, how func(*Locker, cont
 	if err == nil {
 		le, attempts, err = l.entered(ctx, key, how)
 	}
-	l.set.acquireEnd(ctx, AcquireEvent{Key: key, Lease: le, Err: err, Waited: l.core.clock.now() - began, Attempts: attempts})
+	if observed {
+		l.set.acquireEnd(ctx, AcquireEvent{Key: key, Lease: le, Err: err, Waited: l.core.clock.now() - began, Attempts: attempts})
+	}
 	return le, err
 }
 

@@ -114,7 +114,7 @@ var luaMutants = []mutant{
 	},
 	{
 		"a late release does not end the lock delay", "3.5",
-		[]edit{{claimLua, "mine(l, id), lost(l, id)", "mine(l, id) and (stamp(l) or measure(l) or live(l)), lost(l, id)"}, {claimSimpleLua, "find(text, id, 1, true) == 1", "find(text, id, 1, true) == 1 and find(text, ' delay=0 ', 1, true)"}},
+		[]edit{{claimLua, "mine(l, id), lost(l, id)", "mine(l, id) and (stamp(l) or measure(l) or live(l)), lost(l, id)"}, {claimSimpleLua, "'0', '25') == id", "'0', '25') == id and find(pcall('GET', keys[k]), ' delay=0 ', 1, true)"}},
 		[]string{ghost},
 		"delays",
 	},
@@ -138,7 +138,7 @@ var luaMutants = []mutant{
 	},
 	{
 		"a quick release is for anybody", "3.5",
-		[]edit{{claimSimpleLua, "find(text, id, 1, true) == 1", "text"}},
+		[]edit{{claimSimpleLua, "pcall('GETRANGE', keys[k], '0', '25') == id", "pcall('EXISTS', keys[k]) == 1"}},
 		[]string{notItsOwn},
 		"late",
 	},

@@ -74,7 +74,7 @@ var mutants = []mutant{
 	},
 	{
 		"an undone id is used again by TryAcquire", "3.1",
-		[]edit{{"claim.go", "\t\tcase errors.Is(err, errLate):\n\t\t\tp = l.newPending(key, false)\n", ""}},
+		[]edit{{"claim.go", "\t\tcase errors.Is(err, errLate):\n\t\t\tp = newPending(key, false)\n", ""}},
 		[]string{refusal, ghost},
 		"late",
 	},

@@ -98,7 +98,6 @@ func (l *Lease) giveBack(ctx context.Context) (err error) {
 
 // given takes the outcome of a release.
 func (l *Lease) given(ctx context.Context, err error) error {
-	now := l.core.clock.now()
 	if errors.Is(err, errNoAnswer) {
 		l.markUnheard()
 	}
@@ -106,7 +105,7 @@ func (l *Lease) given(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, ErrLost):
 		if l.loss == nil {
-			l.loss = l.lostFor(l.reasonOf(err, now))
+			l.loss = l.lostFor(l.reasonOf(err, l.core.clock.now()))
 		}
 		l.conclude(StateLost, l.loss, true)
 	case l.state == StateLost:
@@ -119,7 +118,8 @@ func (l *Lease) given(ctx context.Context, err error) error {
 	wait := l.release.wait
 	l.release.wait = nil
 	if len(l.set.observers) > 0 {
-		l.observe(func() { l.set.releaseEnd(ctx, ReleaseEvent{Lease: l, Err: err, Held: now - l.granted}) })
+		held := l.core.clock.now() - l.granted
+		l.observe(func() { l.set.releaseEnd(ctx, ReleaseEvent{Lease: l, Err: err, Held: held}) })
 	}
 	l.mu.Unlock()
 	l.tell()
@@ -150,14 +150,15 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 	until := now + min(tryBound, max(deadline-now, 50*time.Millisecond))
 	if lost { // only a courtesy to those who wait
 		until = now + l.set.attemptBound()
-	} else if swapped, err := c.swap(ctx, l, claim, until-now); swapped {
+	} else if swapped, err := c.swap(ctx, l, claim, until); swapped {
 		return l.heard(err, deadline)
+	} else if err != nil { // it took its time
+		now = c.clock.now()
 	}
 	for n := 0; ; n++ {
-		call := l.releaseCall(ctx, min(until-c.clock.now(), l.set.attemptBound()))
+		call := l.releaseCall(ctx, min(until, now+l.set.attemptBound()))
 		err := c.store.Release(call, claim)
 		call.Stop()
-		now = c.clock.now()
 		switch {
 		case err == nil:
 			c.nudge(claim.Key)
@@ -171,21 +172,23 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 			l.markUnheard()
 		}
 		pause := backoff.Jitter(backoff.Exponential(n, 10*time.Millisecond, 250*time.Millisecond))
-		if until-now <= pause || !c.wait(ctx, pause) {
+		if until-c.clock.now() <= pause || !c.wait(ctx, pause) {
 			return l.uncertain(ctx, err)
 		}
+		now = c.clock.now()
 	}
 }
 
 // releaseCall is bounded by Shutdown's patience if that has to wait for the release; a caller that comes later may still give a lease back.
-func (l *Lease) releaseCall(ctx context.Context, d time.Duration) *bound.Context {
+func (l *Lease) releaseCall(ctx context.Context, until lease.Instant) *bound.Context {
+	c := l.core
 	l.mu.Lock()
 	owned := l.release.owned || l.untold
 	l.mu.Unlock()
-	if owned {
-		return l.core.bounded(ctx, d)
+	if !owned && c.life.Err() != nil {
+		return bound.Until(ctx, c.clock.at(until))
 	}
-	return l.core.releasing(ctx, d)
+	return c.until(ctx, until)
 }
 
 func (l *Lease) releaseTerms() (claim Claim, deadline lease.Instant, lost, denied bool) {

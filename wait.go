@@ -146,12 +146,13 @@ func (w *waiter) step(ctx context.Context) step {
 		next = lease.Forever
 	}
 	if q.front() == w && !q.sending {
-		q.stand(w)
+		q.stand()
 		switch {
 		case q.turn.open(now):
 			next = min(next, q.turn.ends)
 		case now < w.until && q.mustListen(c, now):
 			q.sending = true
+			w.locker.dress(q.place)
 			return step{listen: q.place, limit: w.until - now}
 		case now >= w.due:
 			w.asked++

@@ -46,7 +46,7 @@
 //
 // This line is enough for the default prefix, on any of them:
 //
-//	ACL SETUSER picket on >secret ~lock:* &lock:* -@all +@connection +evalsha +eval +get +set +del +exists +type +time +pttl +pexpire +publish +subscribe +unsubscribe
+//	ACL SETUSER picket on >secret ~lock:* &lock:* -@all +@connection +evalsha +eval +get +getrange +set +del +exists +type +time +pttl +pexpire +publish +subscribe +unsubscribe
 //	  +zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hget +hset +hdel +hmget +scan +info +wait +waitaof
 //	  +cluster|slots +cluster|myid +spublish +ssubscribe +sunsubscribe
 //

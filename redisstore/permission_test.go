@@ -14,7 +14,7 @@ import (
 )
 
 // scriptCommands are what scripts and plain calls need on any server; subscribing is extra.
-const scriptCommands = "+evalsha +eval +get +set +del +exists +type +time +pttl +pexpire +publish " +
+const scriptCommands = "+evalsha +eval +get +getrange +set +del +exists +type +time +pttl +pexpire +publish " +
 	"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hget +hset +hdel +hmget +scan +info +wait"
 
 // documented are the rules of the ACL line in doc.go.

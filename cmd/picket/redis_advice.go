@@ -12,7 +12,7 @@ import (
 )
 
 // scriptCommands are what the scripts and calls of redisstore need. Its documentation has more, for options that the command line does not use.
-const scriptCommands = "+evalsha +eval +get +set +del +exists +type +time +pttl +pexpire +publish +subscribe +unsubscribe " +
+const scriptCommands = "+evalsha +eval +get +getrange +set +del +exists +type +time +pttl +pexpire +publish +subscribe +unsubscribe " +
 	"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hget +hset +hdel +hmget +scan +info"
 
 // clusterCommands are needed beside them on a Cluster, and taken by any server. ASKING is one of @connection.

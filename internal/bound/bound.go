@@ -30,7 +30,12 @@ func None() context.Context { return none{} }
 
 // New returns a child of parent that ends after d at the latest.
 func New(parent context.Context, d time.Duration) *Context {
-	return &Context{values: parent, parent: parent, deadline: time.Now().Add(d)}
+	return Until(parent, time.Now().Add(d))
+}
+
+// Until returns a child of parent that ends at deadline at the latest.
+func Until(parent context.Context, deadline time.Time) *Context {
+	return &Context{values: parent, parent: parent, deadline: deadline}
 }
 
 // Detached returns a context with the values of ctx that ends after d, whatever becomes of ctx.

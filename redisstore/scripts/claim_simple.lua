@@ -55,8 +55,7 @@ do
     at[i] = a - 1
     if mark == '-' then
       a = a + 2
-      local text = pcall('GET', keys[k])
-      if type(text) == 'string' and find(text, id, 1, true) == 1 and call('EXISTS', keys[k + 2], keys[k + 3]) == 0 then
+      if pcall('GETRANGE', keys[k], '0', '25') == id and call('EXISTS', keys[k + 2], keys[k + 3]) == 0 then
         call('DEL', keys[k])
         answers[i] = 1
       end
