@@ -34,7 +34,7 @@ func (l *Lease) tick(now lease.Instant) (n *renewal, after later) {
 
 // newRenewal is called with mu held.
 func (l *Lease) newRenewal(now lease.Instant) *renewal {
-	n := &renewal{lease: l, claim: l.claim, epoch: l.epoch, failures: l.failures, deadline: l.window.Deadline}
+	n := &renewal{lease: l, claim: *l.claim, epoch: l.epoch, failures: l.failures, deadline: l.window.Deadline}
 	n.claim.TTL = l.terms.AskTTL(now)
 	return n
 }

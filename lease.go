@@ -23,7 +23,7 @@ type Lease struct {
 	endless bool // the store's lease does not end with time
 
 	mu       sync.Mutex
-	claim    Claim // only TTL changes
+	claim    *Claim // of the place, which is nobody else's any more; only TTL changes
 	terms    lease.Terms
 	window   lease.Window
 	state    State
@@ -53,7 +53,7 @@ type Lease struct {
 var _ fence.Lease = (*Lease)(nil)
 
 func newLease(l *Locker, p *pending, g Grant, t0 lease.Instant) *Lease {
-	le := &Lease{core: l.core, set: &l.set, granted: t0, fixed: l.set.fixed, claim: p.claim, terms: l.set.terms(t0), doubt: p.doubt, slot: -1}
+	le := &Lease{core: l.core, set: &l.set, granted: t0, fixed: l.set.fixed, claim: &p.claim, terms: l.set.terms(t0), doubt: p.doubt, slot: -1}
 	le.token.Store(g.Token)
 	ttl := p.claim.TTL
 	switch {
@@ -138,7 +138,7 @@ func (l *Lease) lostOrReleased() error {
 func (l *Lease) discard(ctx context.Context) {
 	l.mu.Lock()
 	l.claim.MinHold, l.untold = 0, true
-	claim := l.claim
+	claim := *l.claim
 	l.mu.Unlock()
 	claim.Doubt = true // if the release goes unanswered
 	began := l.core.spawn(func() {
@@ -226,7 +226,7 @@ func (l *Lease) reasonOf(err error, now lease.Instant) Reason {
 
 // over ends what the core does for a lost lease. A claim in doubt is undone: an old request of it may still arrive (DESIGN 3.1).
 func (l *Lease) over() func() {
-	claim := l.claim
+	claim := *l.claim
 	claim.Doubt = l.doubt
 	return func() {
 		l.core.renewer.remove(l)

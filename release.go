@@ -194,7 +194,7 @@ func (l *Lease) releaseCall(ctx context.Context, until lease.Instant) *bound.Con
 func (l *Lease) releaseTerms() (claim Claim, deadline lease.Instant, lost, denied bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	claim = l.claim
+	claim = *l.claim
 	claim.Doubt = l.doubt
 	return claim, l.window.Deadline, l.state == StateLost, l.denied
 }

@@ -71,7 +71,7 @@ func (l *Lease) currentTerms() lease.Terms {
 func (l *Lease) claimFor(terms lease.Terms, now lease.Instant) Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	claim := l.claim
+	claim := *l.claim
 	claim.TTL = terms.AskTTL(now)
 	return claim
 }

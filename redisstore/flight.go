@@ -11,6 +11,7 @@ type flight struct {
 	values       context.Context
 	began, until time.Time
 	es           []*entry
+	args         []any // of es, if they are several
 	end          chan struct{}
 	over         bool // end is closed; guarded by the lane's mu
 }

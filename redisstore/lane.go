@@ -35,6 +35,7 @@ type lane struct {
 	mu      sync.Mutex
 	air     []*flight // under way
 	waiting []*entry
+	spare   [][]any   // for the arguments of calls
 	alarm   time.Time // when timer fires; zero: not set
 	timer   *time.Timer
 }
@@ -75,7 +76,7 @@ func (l *lane) travel(ctx context.Context, e *entry) error {
 	case f == nil:
 	case e.direct:
 		defer l.finish(f) // also when a hook of the client panics, and the caller lives on
-		l.fly(f, nil)
+		l.fly(f)
 		return nil
 	default:
 		l.launch(f)
@@ -213,6 +214,9 @@ func (l *lane) take(now time.Time) *flight {
 		return nil
 	}
 	f := newFlight(bound.None(), now, l.limit, es) // none of their contexts may end it
+	if last := len(l.spare) - 1; last >= 0 {
+		f.args, l.spare = l.spare[last], l.spare[:last]
+	}
 	l.begin(f)
 	return f
 }
@@ -243,6 +247,9 @@ func (l *lane) land(f *flight) (next *flight) {
 	if i := slices.Index(l.air, f); i >= 0 {
 		l.air = slices.Delete(l.air, i, i+1)
 	}
+	if f.args != nil {
+		l.spare = append(l.spare, f.args)
+	}
 	if len(l.waiting) == 0 || !l.free(now) {
 		return nil
 	}
@@ -252,7 +259,7 @@ func (l *lane) land(f *flight) (next *flight) {
 // launch begins a call on a goroutine of the crew's.
 func (l *lane) launch(f *flight) {
 	err := l.node.store.crew.run(func() {
-		l.fly(f, nil)
+		l.fly(f)
 		l.goOn(f)
 	})
 	for err != nil && f != nil { // closed: nobody flies any more
@@ -265,9 +272,8 @@ func (l *lane) launch(f *flight) {
 
 // goOn tells those of a flight how it ended, and flies on for as long as somebody waits.
 func (l *lane) goOn(f *flight) {
-	var args []any
 	for f = l.arrive(f); f != nil; f = l.arrive(f) {
-		args = l.fly(f, args)
+		l.fly(f)
 	}
 }
 
@@ -284,17 +290,16 @@ func (l *lane) arrive(f *flight) (next *flight) {
 	return l.land(f)
 }
 
-// fly makes the call. It uses args for its arguments, and returns them to be used again.
-func (l *lane) fly(f *flight, args []any) []any {
+// fly makes the call.
+func (l *lane) fly(f *flight) {
 	if len(f.es) == 1 {
 		l.carry(f, f.es, f.es[0].args[:])
-		return args
+		return
 	}
-	args = l.carry(f, f.es, args)
-	if f.es[0].err != nil { // as for entries: it may still be read
-		return nil
+	f.args = l.carry(f, f.es, f.args)
+	if f.es[0].err != nil { // as for entries: they may still be read
+		f.args = nil
 	}
-	return args
 }
 
 // await waits for the outcome of e until ctx ends. A bound of ctx is for the lane's timer.

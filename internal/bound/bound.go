@@ -12,8 +12,7 @@ import (
 
 // Context ends with its parent, with its life, after its bound, or when it is stopped.
 type Context struct {
-	values   context.Context
-	parent   context.Context // nil: detached
+	ctx      context.Context // the parent, or who only lends its values
 	life     context.Context // nil: none
 	deadline time.Time
 
@@ -21,6 +20,8 @@ type Context struct {
 	armed   context.Context // made by the first Done
 	cancel  context.CancelFunc
 	stopped bool
+
+	detached bool // ctx is no parent
 }
 
 var _ context.Context = (*Context)(nil)
@@ -35,12 +36,12 @@ func New(parent context.Context, d time.Duration) *Context {
 
 // Until returns a child of parent that ends at deadline at the latest.
 func Until(parent context.Context, deadline time.Time) *Context {
-	return &Context{values: parent, parent: parent, deadline: deadline}
+	return &Context{ctx: parent, deadline: deadline}
 }
 
 // Detached returns a context with the values of ctx that ends after d, whatever becomes of ctx.
 func Detached(ctx context.Context, d time.Duration) *Context {
-	return &Context{values: ctx, deadline: time.Now().Add(d)}
+	return &Context{ctx: ctx, detached: true, deadline: time.Now().Add(d)}
 }
 
 // Within makes c end with life too, which many contexts share. To be called before anything else.
@@ -70,10 +71,10 @@ func EndsOf(ctx context.Context) (e Ends) {
 		if e.Life == nil && c.life != nil {
 			e.Life = c.life.Done()
 		}
-		if c.parent == nil {
+		if c.detached {
 			return e
 		}
-		ctx = c.parent
+		ctx = c.ctx
 	}
 }
 
@@ -89,8 +90,8 @@ func (c *Context) Stop() {
 
 // Deadline returns the earlier of the bound and the parent's deadline.
 func (c *Context) Deadline() (time.Time, bool) {
-	if c.parent != nil {
-		if d, ok := c.parent.Deadline(); ok && d.Before(c.deadline) {
+	if !c.detached {
+		if d, ok := c.ctx.Deadline(); ok && d.Before(c.deadline) {
 			return d, true
 		}
 	}
@@ -102,9 +103,9 @@ func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.armed == nil {
-		parent := c.parent
-		if parent == nil {
-			parent = context.WithoutCancel(c.values)
+		parent := c.ctx
+		if c.detached {
+			parent = context.WithoutCancel(parent)
 		}
 		c.armed, c.cancel = context.WithDeadline(parent, c.deadline)
 		if c.life != nil {
@@ -134,8 +135,8 @@ func (c *Context) Err() error {
 		return armed.Err()
 	case stopped, c.life != nil && c.life.Err() != nil:
 		return context.Canceled
-	case c.parent != nil && c.parent.Err() != nil:
-		return c.parent.Err()
+	case !c.detached && c.ctx.Err() != nil:
+		return c.ctx.Err()
 	case !time.Now().Before(c.deadline):
 		return context.DeadlineExceeded
 	}
@@ -150,10 +151,10 @@ func (c *Context) Value(key any) any {
 	switch {
 	case armed != nil:
 		return armed.Value(key)
-	case c.parent == nil:
-		return context.WithoutCancel(c.values).Value(key) // without it the cause of the end that was left behind
+	case c.detached:
+		return context.WithoutCancel(c.ctx).Value(key) // without it the cause of the end that was left behind
 	}
-	return c.values.Value(key)
+	return c.ctx.Value(key)
 }
 
 // none is what context.Background is, for a library that makes no contexts for its callers.
