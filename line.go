@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/picket-go/picket/internal/backoff"
+	"github.com/picket-go/picket/internal/bound"
 	"github.com/picket-go/picket/internal/lease"
 )
 
@@ -236,16 +237,15 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, until lease.Insta
 	now := c.clock.now()
 	w := q.front()
 	p := q.send(w, now)
-	next, to := beginTurn, p.claim
+	next, to, unheard := beginTurn, p.claim, false
 	if l.turn.open(now) {
 		to.Queue = false
 		next = turn{ends: l.turn.ends, left: l.turn.left - 1}
+	} else {
+		unheard = q.mustListen(c, now)
 	}
 	c.mu.Unlock()
 
-	t0 := c.clock.now()
-	call := c.until(ctx, min(until, t0+l.set.attemptBound()))
-	defer call.Stop()
 	answered := false
 	defer func() {
 		if !answered { // the store panicked
@@ -253,6 +253,12 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, until lease.Insta
 			c.sent(ctx, w, nil, errNoAnswer, next)
 		}
 	}()
+	if unheard {
+		c.overhear(q, p)
+	}
+	t0 := c.clock.now()
+	call := c.until(ctx, min(until, t0+l.set.attemptBound()))
+	defer call.Stop()
 	grant, err := c.swapper.Transfer(call, from, to)
 	answered = true
 	if err == nil && grant.Waiters == 0 {
@@ -272,6 +278,19 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, until lease.Insta
 		l.markUnheard()
 	}
 	return false, err
+}
+
+// overhear makes the place listen before it stands in the store's queue, if that takes no request: else it asks once more when it listens, as a hint may have passed it.
+func (c *core) overhear(q *line, p *pending) {
+	ended := bound.New(bound.None(), 0)
+	defer ended.Stop()
+	wake, stop, err := c.waker.Watch(ended, p.claim)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q.watch = watch{of: p, wake: wake, stop: stop}
 }
 
 // nudge lets the first local waiter ask at once: the key was released here.

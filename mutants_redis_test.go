@@ -171,7 +171,7 @@ var luaMutants = []mutant{
 	},
 	{
 		"a swap has the token of the one before", "3.6",
-		[]edit{{claimLua, "    grant(l, c)\n    purge(l)\n", "    write(l, {id = c.id, token = l.last, ttl = c.ttl, delay = c.delay, since = l.now, state = 'held', who = c.who}, c.ttl + c.delay)\n    purge(l)\n"}},
+		[]edit{{claimLua, "    grant(l, c)\n  else\n", "    write(l, {id = c.id, token = l.last, ttl = c.ttl, delay = c.delay, since = l.now, state = 'held', who = c.who}, c.ttl + c.delay)\n  else\n"}},
 		[]string{tokenOrder},
 		"",
 	},

@@ -84,6 +84,7 @@ type Store interface {
 // Optional. Losing one (in a decorator) may cost speed or a feature, never correctness; the Locker does not look through decorators.
 type (
 	// Waker tells waiters when to ask again. Watch returns when listening is confirmed, so the Locker's next attempt cannot miss a wake-up; wakes may be lost or spurious.
+	// With a ctx that has ended Watch may still succeed, if it has nothing to wait for.
 	Waker interface {
 		Watch(ctx context.Context, c Claim) (wake <-chan struct{}, stop func(), err error)
 	}

@@ -97,9 +97,6 @@ func (s *Store) Watch(ctx context.Context, c picket.Claim) (<-chan struct{}, fun
 	if err := named(c); err != nil {
 		return nil, nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, unsentError{err}
-	}
 	wake, stop, again, err := s.watch(ctx, c)
 	if again {
 		wake, stop, _, err = s.watch(ctx, c)
@@ -123,20 +120,32 @@ func (s *Store) watch(ctx context.Context, c picket.Claim) (wake <-chan struct{}
 		return nil, nil, false, err
 	}
 	stop = func() { s.listen.remove(c.ID, w) }
-	select {
-	case <-w.channel.ready:
-	case <-ctx.Done():
+	if err := s.listen.confirmed(ctx, w.channel); err != nil {
 		stop()
-		return nil, nil, false, ctx.Err()
-	case <-s.listen.ctx.Done():
-		stop()
-		return nil, nil, false, errClosed
+		return nil, nil, false, err
 	}
 	if again, err = s.listen.refused(w.channel); err != nil {
 		stop()
 		return nil, nil, again, err
 	}
 	return w.wake, stop, false, nil
+}
+
+// confirmed waits until the subscription was answered. If it was before, an ended ctx is no obstacle.
+func (l *listener) confirmed(ctx context.Context, ch *channel) error {
+	select {
+	case <-ch.ready:
+		return nil
+	default:
+	}
+	select {
+	case <-ch.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.ctx.Done():
+		return errClosed
+	}
 }
 
 // What a process begins with that listens on a Cluster: on shard channels, or on those that every node publishes.

@@ -14,11 +14,17 @@ import (
 	"github.com/picket-go/picket/internal/redistest"
 )
 
-// BenchmarkPairs is acquire and release by many callers, each on a key of its own: by this store, by it without combining, by it without combining and over go-redis'
+// BenchmarkPairs is acquire and release by many callers, each on a key of its own: by this store, by it for callers that may leave, by it without combining, by it without combining and over go-redis'
 // autopipeliner, and by the least that can be called a lock: SET NX PX and a script that compares and deletes.
 func BenchmarkPairs(b *testing.B) {
 	ways := map[string]func(*testing.B, *redis.Client) func(context.Context, string) error{
 		"combined": func(b *testing.B, c *redis.Client) func(context.Context, string) error { return locking(b, c) },
+		"cancellable": func(b *testing.B, c *redis.Client) func(context.Context, string) error {
+			lock := locking(b, c)
+			ctx, cancel := context.WithCancel(b.Context())
+			b.Cleanup(cancel)
+			return func(_ context.Context, key string) error { return lock(ctx, key) }
+		},
 		"apart": func(b *testing.B, c *redis.Client) func(context.Context, string) error {
 			return locking(b, c, WithoutCombining())
 		},
@@ -27,7 +33,7 @@ func BenchmarkPairs(b *testing.B) {
 	}
 	server := redistest.Shared(b)
 	for _, callers := range []int{1, 16, 256} {
-		for _, name := range []string{"combined", "apart", "autopipelined", "plain"} {
+		for _, name := range []string{"combined", "cancellable", "apart", "autopipelined", "plain"} {
 			b.Run("callers="+strconv.Itoa(callers)+"/"+name, func(b *testing.B) {
 				o := server.Options()
 				o.PoolSize = 64

@@ -51,9 +51,8 @@ local function transfer(first, at)
   finish(l, minHold)
   if doubt then bury(l, from) end
   if not l.text and not c.queue then
-    leave(l, c.id) -- past the waiters: they are served when the Locker's local turn is over
+    leave(l, c.id) -- past the waiters: they are served when the Locker's local turn is over, and the dead are removed then
     grant(l, c)
-    purge(l)
   else
     ask(l, c)
   end

@@ -25,13 +25,13 @@ local function line(k, n, id, now)
 end
 
 -- swap returns how many wait, if the claim at a has the lock and gives it to the one that follows, past them.
-local function swap(k, n, a, now, line)
+local function swap(k, n, a)
   local text = ARGV[a + 2] == '0 0' and string.find(ARGV[a + 6], '^%d+ 0 ') and redis.pcall('GET', KEYS[k])
   if type(text) ~= 'string' or string.find(text, ARGV[a], 1, true) ~= 1 then return end
   if n == 1 then return 0 end
-  if n ~= 3 then return end
-  local waiting, handed = line(k, n, ARGV[a + 3], now)
-  if not handed then return waiting end
+  if n ~= 3 or redis.call('EXISTS', KEYS[k + 4]) == 1 then return end
+  local marks, waiting = redis.pcall('HMGET', KEYS[k + 3], 'handed', 'passed', ARGV[a + 3]), redis.pcall('ZCARD', KEYS[k + 2])
+  if type(waiting) == 'number' and not (marks.err or marks[1] or marks[2] or marks[3]) then return waiting end
 end
 
 -- confirm returns the answer, if the claim at a was handed the lock. What removes comes first: when memory is short, a script that has written may write on.
@@ -73,7 +73,7 @@ do
       end
       local n, waiting = call('EXISTS', keys[k], keys[k + 2], keys[k + 3], keys[k + 4]), nil
       if mark == '>' then
-        waiting = swap(k, n, a, now, line)
+        waiting = swap(k, n, a)
         a = a + 3
         id, mark = args[a], args[a + 1]
       elseif n == 0 then
