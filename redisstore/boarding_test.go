@@ -25,7 +25,7 @@ func TestAFullCallWaitsForOneLess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close() //nolint:errcheck // nothing is open
+		defer c.Close()
 		var calls []int
 		land := make(chan signal)
 		s.home.grants.carry = func(_ context.Context, es []*entry, args []any) []any {

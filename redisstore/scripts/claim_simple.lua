@@ -8,22 +8,6 @@ local left = math.floor(#KEYS / 5) -- on a Cluster there is one claim, and a six
 
 -- The functions have no upvalues: to make these would cost a grant on a free key some percent.
 
--- line returns how many wait and who was handed the lock; or nothing, if one of the front or id is to be removed, anybody is passed over, or there are tombstones. These need
--- not be asked for: of n keys one is the record, one the queue if there are three, and one the waiters, as there is what it returns.
-local function line(k, n, id, now)
-  local pcall, match = redis.pcall, string.match
-  local ids = n == 3 and pcall('ZRANGE', KEYS[k + 2], 0, 15) or {} -- as many as purge looks at first
-  local texts = pcall('HMGET', KEYS[k + 3], 'handed', 'passed', unpack(ids))
-  if n == 3 and #ids == 0 or texts[2] then return end
-  for i = 1, #ids do
-    local seen, life = match(texts[i + 2] or '', '^seen=(%d+) life=(%d+) ttl=%d+ proc=%S+ pid=')
-    local idle = seen and now - seen
-    if not idle or idle < 0 or idle > life + 0 or ids[i] == id then return end
-  end
-  if #ids < 16 then return #ids, texts[1] end
-  if not redis.call('ZSCORE', KEYS[k + 2], id) then return redis.call('ZCARD', KEYS[k + 2]), texts[1] end
-end
-
 -- swap returns how many wait, if the claim at a has the lock and gives it to the one that follows, past them.
 local function swap(k, n, a)
   local text = ARGV[a + 2] == '0 0' and string.find(ARGV[a + 6], '^%d+ 0 ') and redis.pcall('GET', KEYS[k])
@@ -35,13 +19,13 @@ local function swap(k, n, a)
 end
 
 -- confirm returns the answer, if the claim at a was handed the lock. What removes comes first: when memory is short, a script that has written may write on.
-local function confirm(k, n, a, now, line)
+local function confirm(k, n, a, now)
   local call, id, ttl, text = redis.call, ARGV[a], ARGV[a + 1], redis.pcall('GET', KEYS[k])
   if type(text) ~= 'string' or string.find(text, id, 1, true) ~= 1 then return end
   local token, max = string.match(text, ' token=(%d+) since=%d+ ttl=%d+ max=(%d+) delay=0 state=handoff pid=', 27)
   if not token or max + 0 > ttl - string.match(ARGV[a + 3], '%d+') or call('PTTL', KEYS[k]) <= 0 then return end
-  local waiting, handed = line(k, n, id, now)
-  if not handed then return end
+  local marks, waiting = redis.pcall('HMGET', KEYS[k + 3], 'handed', 'passed'), redis.pcall('ZCARD', KEYS[k + 2])
+  if not marks[1] or marks[2] or n == 3 and not (type(waiting) == 'number' and waiting > 0) then return end -- the third may be the tombstones
   if waiting > 0 then call('HDEL', KEYS[k + 3], 'handed', id) else call('DEL', KEYS[k + 3]) end
   call('SET', KEYS[k], id .. ' token=' .. token .. ' since=' .. now .. ' ' .. ARGV[a + 2], 'PX', ttl)
   return waiting > 0 and {'granted', token, waiting} or token
@@ -79,7 +63,7 @@ do
       elseif n == 0 then
         waiting = 0
       elseif n == 2 or n == 3 then
-        answers[i] = confirm(k, n, a, now, line)
+        answers[i] = confirm(k, n, a, now)
       end
       if waiting and #mark <= 7 then
         -- Reads the last token and writes the next in one. Of two numbers with as many digits the larger one is the larger string.

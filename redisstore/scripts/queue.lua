@@ -260,9 +260,8 @@ end
 
 -- ask is one attempt of c at a lock that was read and settled.
 local function ask(l, c)
-  if mine(l, c.id) and live(l) then
-    confirm(l, c)
-  elseif c.queue and (l.text or l.crowd > 0) then
+  if mine(l, c.id) and live(l) then return confirm(l, c) end
+  if c.queue and (l.text or l.crowd > 0) then
     poll(l, c)
   else
     leave(l, c.id)
