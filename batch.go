@@ -20,16 +20,17 @@ type renewal struct {
 	answered bool
 }
 
-// tick does what is due for l at now; it returns a renewal if that is due.
-func (l *Lease) tick(now lease.Instant) (n *renewal, after later) {
+// tick does what is due for l at now; it returns a renewal if that is due, and whether after tells observers.
+func (l *Lease) tick(now lease.Instant) (n *renewal, after later, loud bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	after = l.advance(now)
+	loud = len(l.events) > 0
 	if l.state >= StateEnding || l.release.begun || l.renewing || now < l.renewAt-l.renewSlack() {
-		return nil, after
+		return nil, after, loud
 	}
 	l.renewing = true
-	return l.newRenewal(now), after
+	return l.newRenewal(now), after, loud
 }
 
 // newRenewal is called with mu held.

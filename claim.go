@@ -101,11 +101,11 @@ func outOfTime(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// burn ends a granted claim that nobody will hold, and waits for it a little: the next claim on the key would be busy because of it.
+// burn ends a granted claim that nobody will hold, and waits for it a little, until ctx ends: the next claim on the key would be busy because of it.
 func (l *Locker) burn(ctx context.Context, p *pending) {
 	c := l.core
 	claim := p.undone()
-	call := c.detached(ctx, l.set.attemptBound())
+	call := c.bounded(ctx, l.set.attemptBound())
 	err := c.store.Release(call, claim)
 	call.Stop()
 	if unanswered(err) {

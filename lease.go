@@ -162,9 +162,18 @@ func (l *Lease) close() {
 // later is what must happen when mu is free: callbacks of other people, calls to the store.
 type later []func()
 
+// run does all of it, also when a callback panics.
 func (f later) run() {
-	for _, g := range f {
-		g()
+	if len(f) > 0 {
+		defer f[1:].run()
+		f[0]()
+	}
+}
+
+// runBeside runs f for who works for all leases: with loud, observers are told, who may take their time, and must not hold up the others.
+func (c *core) runBeside(f later, loud bool) {
+	if !loud || !c.spawn(f.run) {
+		f.run()
 	}
 }
 
@@ -267,11 +276,17 @@ func (l *Lease) tell() {
 		l.events = l.events[1:]
 		l.telling = true
 		l.mu.Unlock()
-		event()
-		l.mu.Lock()
-		l.telling = false
-		l.mu.Unlock()
+		l.tellOf(event)
 	}
+}
+
+func (l *Lease) tellOf(event func()) {
+	defer func() { // also when the observer panics
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.telling = false
+	}()
+	event()
 }
 
 // nextRenewal is when to renew after a success whose request left at t0.
@@ -305,9 +320,10 @@ func (l *Lease) renewed(t0 lease.Instant, asked time.Duration, epoch int, err er
 			after = append(after, l.change(StateJeopardy, err))
 		}
 	}
+	loud := len(l.events) > 0
 	l.mu.Unlock()
 	l.core.renewer.fix(l)
-	after.run()
+	l.core.runBeside(after, loud)
 	return needed
 }
 

@@ -189,7 +189,7 @@ func (q *line) conclude(ctx context.Context, w *waiter, le *Lease, err error, no
 		w.due = now + w.pollDelay(q.busy)
 	case definite(err):
 		q.heard = now
-	case q.busy != nil && (ctx.Err() != nil || now >= w.until): // the asker left; that says nothing of the store
+	case errors.Is(err, errLeft), q.busy != nil && (ctx.Err() != nil || now >= w.until): // the asker left; that says nothing of the store
 	default:
 		q.fail(w, err, now)
 	}
@@ -221,6 +221,9 @@ func busyFacts(key string, err error) *BusyError {
 	}
 	return &BusyError{Key: key, Waiters: -1}
 }
+
+// errLeft is a swap that the one who releases has left.
+var errLeft = errors.New("picket: the one who releases has left")
 
 // swap hands the key of l straight to the first local waiter, if there is one and the store can. It reports whether l is released, and how; if not, the plain release has
 // to follow, and an error says that time has passed.
@@ -270,8 +273,13 @@ func (c *core) swap(ctx context.Context, l *Lease, from Claim, until lease.Insta
 	}
 	nothing := unsent(err)
 	le, err := w.locker.answer(ctx, p, t0, grant, err)
-	c.sent(ctx, w, le, err, next)
-	if err == nil || errors.Is(err, errLate) || errors.Is(err, ErrClosed) || errors.Is(err, ErrBusy) {
+	done = err == nil || errors.Is(err, errLate) || errors.Is(err, ErrClosed) || errors.Is(err, ErrBusy)
+	told := err
+	if !done && ctx.Err() != nil {
+		told = errLeft
+	}
+	c.sent(ctx, w, le, told, next)
+	if done {
 		return true, nil
 	}
 	if !nothing {

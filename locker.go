@@ -57,7 +57,14 @@ func (l *Locker) acquire(ctx context.Context, key string, how func(*Locker, cont
 		le, attempts, err = l.entered(ctx, key, how)
 	}
 	if observed {
+		told := false
+		defer func() {
+			if !told && le != nil { // a hook panicked, and the caller will never see the lease
+				le.discard(ctx)
+			}
+		}()
 		l.set.acquireEnd(ctx, AcquireEvent{Key: key, Lease: le, Err: err, Waited: l.core.clock.now() - began, Attempts: attempts})
+		told = true
 	}
 	return le, err
 }
@@ -78,10 +85,11 @@ func (l *Locker) admit(ctx context.Context, key string) error {
 	case len(key) > maxKey:
 		return invalid("the key has %d bytes, more than %d", len(key), maxKey)
 	}
+	over := ctx.Err() != nil // before it enters: a ctx that is nil panics here, and the caller may live on
 	if err := l.core.enter(); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
+	if over {
 		l.core.leave()
 		return ended(ctx, "picket: acquire "+quote(key))
 	}

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Observer is a set of hooks, nil ones are skipped (as in httptrace.ClientTrace). Hooks run outside all mutexes, those of one lease in order, and must not block.
+// Observer is a set of hooks, nil ones are skipped (as in httptrace.ClientTrace). Hooks run outside all mutexes, those of one lease in order, those of several
+// perhaps at once, and must not block: what has to be told of the same lease waits, and so does the call that tells it.
 type Observer struct {
 	_            struct{}
 	AcquireStart func(ctx context.Context, key string) context.Context

@@ -87,6 +87,9 @@ func (l *Lease) giveBack(ctx context.Context) (err error) {
 		if !left {
 			err = l.given(ctx, err)
 		}
+		if more := ctxErrors(ctx); more != nil && errors.Is(err, ErrUncertain) { // of this caller alone
+			err = explain(err.Error(), err, more...)
+		}
 	}()
 	err = l.sendRelease(ctx)
 	left = errors.Is(err, ErrUncertain) && ctx.Err() != nil && l.core.spawn(func() {
@@ -122,11 +125,13 @@ func (l *Lease) given(ctx context.Context, err error) error {
 		l.observe(func() { l.set.releaseEnd(ctx, ReleaseEvent{Lease: l, Err: err, Held: held}) })
 	}
 	l.mu.Unlock()
+	defer func() { // also when an observer panics
+		l.core.forget(l)
+		if wait != nil { // the caller finds its observers told
+			close(wait)
+		}
+	}()
 	l.tell()
-	l.core.forget(l)
-	if wait != nil { // the caller finds its observers told
-		close(wait)
-	}
 	return err
 }
 
@@ -142,6 +147,10 @@ func (l *Lease) conclude(to State, err error, final bool) {
 // sendRelease asks the store until it answers, for 3 s or the rest of the lease.
 func (l *Lease) sendRelease(ctx context.Context) error {
 	c := l.core
+	counted := c.hold() // Shutdown waits for the calls that it tells to end
+	if counted {
+		defer c.leave()
+	}
 	now := c.clock.now()
 	claim, deadline, lost, denied := l.releaseTerms()
 	if denied && !claim.Doubt {
@@ -156,7 +165,7 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 		now = c.clock.now()
 	}
 	for n := 0; ; n++ {
-		call := l.releaseCall(ctx, min(until, now+l.set.attemptBound()))
+		call := l.releaseCall(ctx, counted, min(until, now+l.set.attemptBound()))
 		err := c.store.Release(call, claim)
 		call.Stop()
 		switch {
@@ -173,19 +182,19 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 		}
 		pause := backoff.Jitter(backoff.Exponential(n, 10*time.Millisecond, 250*time.Millisecond))
 		if until-c.clock.now() <= pause || !c.wait(ctx, pause) {
-			return l.uncertain(ctx, err)
+			return l.uncertain(context.WithoutCancel(ctx), err)
 		}
 		now = c.clock.now()
 	}
 }
 
 // releaseCall is bounded by Shutdown's patience if that has to wait for the release; a caller that comes later may still give a lease back.
-func (l *Lease) releaseCall(ctx context.Context, until lease.Instant) *bound.Context {
+func (l *Lease) releaseCall(ctx context.Context, counted bool, until lease.Instant) *bound.Context {
 	c := l.core
 	l.mu.Lock()
 	owned := l.release.owned || l.untold
 	l.mu.Unlock()
-	if !owned && c.life.Err() != nil {
+	if !counted && !owned {
 		return bound.Until(ctx, c.clock.at(until))
 	}
 	return c.until(ctx, until)

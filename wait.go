@@ -198,8 +198,11 @@ func (w *waiter) ask(ctx context.Context, p *pending, limit time.Duration) error
 		w.locker.core.sent(ctx, w, le, err, beginTurn)
 	}()
 	le, err = w.locker.ask(ctx, p, limit)
-	if err != nil && definite(err) {
+	switch {
+	case err != nil && definite(err):
 		return named("acquire", w.key, err)
+	case errors.Is(err, ErrClosed): // the Locker, or the store under it
+		return err
 	}
 	return nil
 }

@@ -329,3 +329,25 @@ func allMastersAreListed(t *testing.T, cluster *redistest.Cluster) {
 	move.Finish()
 	list("a slot has moved")
 }
+
+// TestANodeOfAClusterDoesNotListItsKeysAsIfTheyWereAll: also one that has a single lock, or none.
+func TestANodeOfAClusterDoesNotListItsKeysAsIfTheyWereAll(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, redistest.ClusterConfig{Replicas: -1})
+	s := store(t, cluster.Client(t))
+	if _, err := s.Acquire(t.Context(), claim("k")); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range cluster.Servers() {
+		yields := 0
+		for st, err := range store(t, client(t, node)).List(t.Context(), "") {
+			yields++
+			if !errors.Is(err, picket.ErrUnsupported) || !strings.Contains(err.Error(), "redisstore: list: the server belongs to a Cluster: use redis.NewClusterClient") {
+				t.Errorf("%s lists %+v, %v", node.Addr(), st, err)
+			}
+		}
+		if yields != 1 {
+			t.Errorf("%s yields %d times", node.Addr(), yields)
+		}
+	}
+}

@@ -70,6 +70,10 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[picket.Status
 			yield(picket.Status{}, s.failed(ctx, subject{op: "list"}, err))
 			return
 		}
+		if err := s.alone(ctx); err != nil {
+			yield(picket.Status{}, err)
+			return
+		}
 		seen := map[string]bool{}
 		for _, n := range masters {
 			more, err := n.list(ctx, pattern, seen, yield)
@@ -86,6 +90,17 @@ func (s *Store) masters(ctx context.Context) ([]*node, error) {
 		return []*node{s.home}, nil
 	}
 	return s.cluster.masters(ctx)
+}
+
+// alone fails if the server is not the only one that has keys. A node of a Cluster would list its own as if they were all; but it refuses what is about two slots.
+func (s *Store) alone(ctx context.Context) error {
+	if s.cluster != nil {
+		return nil
+	}
+	r := s.inspection("a", "b")
+	r.op = "list"
+	_, err := s.call(ctx, r)
+	return err
 }
 
 // list is List for one server. more is false when the caller has had enough.

@@ -107,7 +107,7 @@ func (l *lane) board(ctx context.Context, e *entry, ends bound.Ends) *flight {
 	}
 	e.sent, e.direct, e.alone[0] = true, l.node.store.obeys(ends), e
 	f := newFlight(ctx, now, l.limit, e.alone[:])
-	if d, ok := ctx.Deadline(); ok && d.Before(f.until) {
+	if d, ok := ctx.Deadline(); ok && e.direct && d.Before(f.until) {
 		f.until = d
 	}
 	l.begin(f)

@@ -107,7 +107,7 @@ func (v *renewal) send(ctx context.Context, which []int) {
 		case o.err == nil:
 			answered = true
 			v.report(i, v.answered(ctx, v.claims[i], o.answer))
-		case len(which) > 1 && ctx.Err() == nil && errors.Is(o.err, picket.ErrUnavailable) && !o.replied:
+		case len(which) > 1 && ctx.Err() == nil && (o.apart || errors.Is(o.err, picket.ErrUnavailable) && !o.replied):
 			silent = append(silent, i)
 		default:
 			v.report(i, o.err)
@@ -149,6 +149,7 @@ type renewed struct {
 	answer  answer
 	err     error
 	replied bool // the server said no, and would again
+	apart   bool // the server said no to all claims of the call because of one
 }
 
 // ask makes one call when there is room for it. It leaves time for another one.
@@ -192,7 +193,7 @@ func (v *renewal) ask(ctx context.Context, which []int) []renewed {
 			about := rs[k].subject
 			reply, ok := errors.AsType[redis.Error](err)
 			for range rs[k].claims {
-				all[n] = renewed{err: s.failed(call, about, err), replied: ok && reply != redis.Nil && s.cluster != nil}
+				all[n] = renewed{err: s.failed(call, about, err), replied: ok && reply != redis.Nil && s.cluster != nil, apart: rs[k].claims > 1 && forbidden(err)}
 				n++
 			}
 			continue

@@ -111,6 +111,11 @@ func unknown(err error) bool {
 	return err != nil && (errors.Is(err, redis.ErrNoScript) || redis.HasErrorPrefix(err, "NOSCRIPT"))
 }
 
+// forbidden reports whether the server refused a whole command: the user may not use one of its keys, perhaps not for the claim's sake that sent it.
+func forbidden(err error) bool {
+	return err != nil && redis.HasErrorPrefix(err, "NOPERM") && !strings.Contains(err.Error(), "in script")
+}
+
 // outcome is what became of one of several requests.
 type outcome struct {
 	raw []any

@@ -135,9 +135,9 @@ func (p *program) await(ctx context.Context, s *settings, st *store, locker *pic
 	sigs.waiting.Store(true)
 	p.notice(s, st)
 	if !s.quiet {
-		text := st.advise(err)
-		if text == "" {
-			text = strings.TrimPrefix(unprefixed(err), fmt.Sprintf("key %q is busy: ", s.key))
+		text := strings.TrimPrefix(unprefixed(err), fmt.Sprintf("key %q is busy: ", s.key))
+		if !errors.Is(err, picket.ErrBusy) {
+			text = st.explain(err)
 		}
 		say(p.err, "waiting for %q: %s", s.key, text)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/picket-go/picket"
@@ -63,29 +64,59 @@ func say(w io.Writer, format string, args ...any) {
 
 // refusal is the exitError of what a store or the library answered to a request on behalf of the user.
 func refusal(err error, store string) error {
-	text := unprefixed(err)
-	switch {
-	case errors.Is(err, picket.ErrInvalid):
-		return exitf(exitUsage, "%s", strings.TrimPrefix(text, "invalid argument: "))
-	case errors.Is(err, picket.ErrUnsupported):
-		text += ": leave the flag out, or choose another --store"
-	case !unsent(err) && !errors.Is(err, picket.ErrRefused):
-		text += ": check that it can be reached, then try again"
+	if errors.Is(err, picket.ErrInvalid) {
+		return exitf(exitUsage, "%s", strings.TrimPrefix(unnamed(unprefixed(err)), "invalid argument: "))
 	}
-	return exitf(exitUnavailable, "store %s: %s", printable(store), text)
+	return exitf(exitUnavailable, "store %s: %s", printable(store), explain(err))
 }
 
-// unprefixed is the text of err, which may wrap errors of the library, with the name of the program said once.
+// explain is what err says, with what to do. What a store itself says has that already.
+func explain(err error) string {
+	text, told := words(err)
+	if !told {
+		text = unnamed(unprefixed(err))
+	}
+	switch {
+	case errors.Is(err, picket.ErrUnsupported):
+		text += ": leave the flag out, or choose another --store"
+	case !told && !errors.Is(err, picket.ErrRefused):
+		text += ": check that it can be reached, then try again"
+	}
+	return text
+}
+
+// unprefixed is the text of err, which may wrap errors of the library and of a store, with the name of the program said once.
 func unprefixed(err error) string {
-	text := strings.ReplaceAll(err.Error(), "picket: store is unavailable: ", "")
+	text := err.Error()
+	if own := ownError(err); own != nil {
+		text = strings.Replace(text, own.Error(), unnamed(own.Error()), 1)
+	}
+	text = strings.ReplaceAll(text, "picket: store is unavailable: ", "")
 	return strings.TrimPrefix(strings.ReplaceAll(text, ": picket: ", ": "), "picket: ")
 }
 
-// unsent reports whether err says that nothing was done. Such errors of a store of files say what to do; those of Redis never come here with that, see store.advice.
-func unsent(err error) bool {
-	_, ok := errors.AsType[interface {
+// words is what a store itself says in err, if it does. What is around it differs between commands.
+func words(err error) (text string, told bool) {
+	own := ownError(err)
+	if own == nil {
+		return "", false
+	}
+	return unnamed(own.Error()), true
+}
+
+// ownError finds the error of a store: the one that knows whether anything was sent.
+func ownError(err error) error {
+	own, ok := errors.AsType[interface {
 		error
 		Unsent() bool
 	}](err)
-	return ok
+	if !ok {
+		return nil
+	}
+	return own
 }
+
+// names are in front of what a store says: those of its package, of the call and of the key. They are for programs; the user knows what he asked for.
+var names = regexp.MustCompile(`^(?:(?:picket: )?(?:store refused|store is unavailable|invalid argument): )?(?:file|redis)store: (?:[a-z]+(?: "(?:[^"\\]|\\.)*")?: )?`)
+
+func unnamed(text string) string { return names.ReplaceAllString(text, "") }

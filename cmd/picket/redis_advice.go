@@ -4,11 +4,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/picket-go/picket"
 )
 
 // scriptCommands are what the scripts and calls of redisstore need. Its documentation has more, for options that the command line does not use.
@@ -39,6 +42,8 @@ func (r *redisURL) advice(err error, prefix string) string {
 		return fmt.Sprintf("the Redis user lacks a permission; this is enough: ACL SETUSER name %s (NOPERM)", aclRules(prefix))
 	case replied(err, "DB index is out of range"):
 		return "the server has no database of that number: check the URL"
+	case replied(err, "unknown command 'sentinel'", "unknown command `sentinel`"):
+		return fmt.Sprintf("the server is no Sentinel: check the URL, or begin it with %s:// if that is the Redis itself", plain)
 	case replied(err, redis.Nil.Error()):
 		return "the Sentinels know no master of that name: check the URL"
 	case !r.clustered() && replied(err, "MOVED ", "ASK ", "CROSSSLOT ", "SELECT is not allowed in cluster mode"):
@@ -51,8 +56,29 @@ func (r *redisURL) advice(err error, prefix string) string {
 		return fmt.Sprintf("TLS: %s: check that the server speaks TLS, and name its CA with ?%s=FILE if the system does not know it", tlsReason(err), redisCA)
 	case dial != nil && dial.Op == "dial":
 		return fmt.Sprintf("no connection: %s: check that the server runs, and the URL", dial)
+	case errors.Is(err, picket.ErrUnavailable):
+		return r.silence(err)
 	}
 	return ""
+}
+
+// silence says what to do when no Redis has answered, and nothing if one has. The library, the store and the connection find it out in turn, each with a text of
+// its own, and which of them does depends on the command.
+func (r *redisURL) silence(err error) string {
+	told, ok := words(err)
+	conn, _ := errors.AsType[*net.OpError](err)
+	switch {
+	case ok && !strings.HasPrefix(told, "no answer from ") && !strings.HasPrefix(told, "no connection to "):
+		return ""
+	case replied(err, "redis: can't parse ", "redis: invalid ", "redis: the length of the array ", "redis: got "):
+		_, reply, _ := strings.Cut(told, ": redis: ")
+		return fmt.Sprintf("what answers is no Redis, or wants TLS: check the URL (%s)", reply)
+	case errors.Is(err, io.EOF), conn != nil && !conn.Timeout():
+		return "the connection was closed without an answer: check that the server runs, and the URL"
+	case r.tls():
+		return "no answer: check that the server runs, can be reached and speaks TLS"
+	}
+	return "no answer: check that the server runs and can be reached"
 }
 
 // replied reports whether a server answered with one of these words in front. It looks at the innermost errors only: those around them name the key, which is anybody's text.

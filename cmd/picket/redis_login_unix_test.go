@@ -95,8 +95,61 @@ func TestRefusalsOfTheServerSayWhatToDo(t *testing.T) {
 		"TLS, by name":   {strings.Replace(tls.url(), "127.0.0.1", "localhost", 1), "TLS: x509: ", stated},
 		"TLS, and plain": {strings.Replace(untrusted, "rediss", "redis", 1), "picket: store redis://127.0.0.1:", stated},
 		"other master":   {fmt.Sprintf("redis+sentinel://picket:%[1]s@%s/other?sentinel-user=admin&sentinel-password=%[1]s", canary, sentinel.addr()), "the Sentinels know no master of that name", stated},
+		"no Sentinel":    {fmt.Sprintf("redis+sentinel://picket:%[1]s@%[2]s/main?sentinel-user=admin&sentinel-password=%[1]s", canary, s.addr()), "the server is no Sentinel: check the URL, or begin it with redis:// ", stated},
 		"Sentinel login": {fmt.Sprintf("redis+sentinel://picket:%s@%s/main", canary, sentinel.addr()), "the server wants a password", quickly},
 	})
+}
+
+// Which of library, store and connection finds the silence out depends on the command; what it says does not.
+func TestSilenceSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	stopped := startRedis(t)
+	stopped.signal(syscall.SIGSTOP)
+	const silent, foreign = "no answer: check that the server runs and can be reached", "what answers is no Redis, or wants TLS: check the URL (can't parse "
+	wantRefusals(t, map[string]refused{
+		"stopped":         {stopped.url(), silent, stated},
+		"silent":          {"redis://" + silentAddr(t), silent, stated},
+		"silent, TLS":     {"rediss://" + silentAddr(t), "no answer: check that the server runs, can be reached and speaks TLS", stated},
+		"silent Cluster":  {clusterURL(silentAddr(t)), silent, stated},
+		"silent Sentinel": {"redis+sentinel://" + silentAddr(t) + "/main", silent, stated},
+		"HTTP":            {"redis://" + foreignAddr(t, "HTTP/1.1 400 Bad Request\r\n\r\n"), foreign, stated},
+		"SSH":             {"redis://" + foreignAddr(t, "SSH-2.0-OpenSSH_9.0\r\n"), foreign, stated},
+		"hangs up":        {"redis://" + foreignAddr(t, ""), "the connection was closed without an answer: check that the server runs, and the URL", stated},
+	})
+}
+
+// The job is done, and its exit code stands; what became of the lock is said in the words that other commands have for the same answer.
+func TestReleaseThatIsRefusedSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	s, d := newRedis(t)
+	p := d.run("k", "sh", "-c", `echo up; while ! test -e go; do sleep 0.05; done; exit 7`)
+	p.says("up")
+	if err := s.Do(s.ctx(), "acl", "deluser", "picket").Err(); err != nil { // ends its connections too
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.path, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.wantExit(7)
+	p.complains(`/0: releasing "k": the user name or the password is wrong: check the URL (WRONGPASS)` + "\n")
+}
+
+// A server that is gone at the end of the job has no name of a package before its words either.
+func TestReleaseWithoutServerSaysWhenTheKeyIsFree(t *testing.T) {
+	t.Parallel()
+	s, d := newRedis(t)
+	p := d.run("k", "sh", "-c", `echo up; while ! test -e go; do sleep 0.05; done; exit 7`)
+	p.says("up")
+	s.signal(syscall.SIGKILL)
+	if err := os.WriteFile(filepath.Join(d.path, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.wantExit(7)
+	p.complains(`/0: release of "k" (token `)
+	p.complains("at the latest")
+	if text := p.err.String(); strings.Contains(text, "redisstore") || strings.Contains(text, "releasing") {
+		t.Errorf("stderr is %q", text)
+	}
 }
 
 // refused is a URL, and what picket says of its server within a time.
@@ -124,6 +177,11 @@ func wantRefusals(t *testing.T, all map[string]refused) {
 			text := strings.TrimSpace(p.err.String())
 			if lines := strings.Split(text, "\n"); len(lines) != 1 || !strings.HasPrefix(text, "picket: store redis") {
 				t.Errorf("stderr has %d lines: %q", len(lines), text)
+			}
+			for _, args := range [][]string{{"inspect", "k"}, {"ls"}} { // whoever asks, the server is the same
+				p := d.start(binary, args...)
+				p.wantExit(exitUnavailable)
+				p.complains(c.says)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -131,6 +132,28 @@ func silentAddr(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
+// foreignAddr is where something else than Redis says text to each request, and hangs up.
+func foreignAddr(t *testing.T, text string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // the test is over
+			}
+			_, _ = c.Read(make([]byte, 4<<10)) // what is left unread would make a reset of the end
+			_, _ = io.WriteString(c, text)
+			_ = c.Close()
+		}
+	}()
 	return l.Addr().String()
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -113,7 +114,11 @@ func (p *program) finish(ctx context.Context, s *settings, st *store, le *picket
 	case failed != nil:
 		return failed
 	case freed != nil && lost == nil:
-		say(p.err, "store %s: releasing %q: %s", printable(st.name), s.key, unprefixed(freed))
+		text := unprefixed(freed) // names the key, and says when it is free
+		if !errors.Is(freed, picket.ErrUncertain) {
+			text = fmt.Sprintf("releasing %q: %s", s.key, st.explain(freed))
+		}
+		say(p.err, "store %s: %s", printable(st.name), text)
 	case s.verbose:
 		say(p.err, "released %q; %s", s.key, out.ended)
 	}

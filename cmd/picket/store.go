@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -78,17 +79,20 @@ func (p *program) openStore(src source) (*store, error) {
 
 // refusal is the exitError of what the store, or the library, answered.
 func (s *store) refusal(err error) error {
-	if text := s.advise(err); text != "" {
-		return exitf(exitUnavailable, "store %s: %s", printable(s.name), text)
+	if errors.Is(err, picket.ErrInvalid) {
+		return refusal(err, s.name)
 	}
-	return refusal(err, s.name)
+	return exitf(exitUnavailable, "store %s: %s", printable(s.name), s.explain(err))
 }
 
-func (s *store) advise(err error) string {
-	if s.advice == nil {
-		return ""
+// explain is what err says with what to do, in the words of the command line if it has some.
+func (s *store) explain(err error) string {
+	if s.advice != nil {
+		if text := s.advice(err); text != "" {
+			return text
+		}
 	}
-	return s.advice(err)
+	return explain(err)
 }
 
 // redacted is u without what may be a password.
