@@ -188,7 +188,7 @@ func (g *ledger) note(e effect) {
 		case e.err == nil, errors.Is(e.err, picket.ErrBusy):
 			g.count.swapped++
 			g.cleaned(e.from, nil)
-		case errors.Is(e.err, picket.ErrLost) && !g.waits(e.key, e.from): // of one that waits, a late request may have come: its place stays
+		case errors.Is(e.err, picket.ErrLost) && !g.waits(e.key, e.from): // of one that waits a late request had come, and another may: only its place has ended
 			g.cleaned(e.from, e.err)
 		}
 	}

@@ -104,6 +104,8 @@ func (g *ledger) judge(e effect, before, after picket.Status, deaf deafness) {
 	switch {
 	case e.op == "release":
 		q.remove(e.id)
+	case e.op == "transfer" && errors.Is(e.err, picket.ErrLost): // a late request had made it wait
+		q.remove(e.from)
 	case e.op == "renew" || !done:
 	case e.queued:
 		q.poll(g.claims[e.id].claim, now)
