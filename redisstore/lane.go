@@ -107,7 +107,8 @@ func (l *lane) board(ctx context.Context, e *entry, ends bound.Ends) *flight {
 	}
 	e.sent, e.direct, e.alone[0] = true, l.node.store.obeys(ends), e
 	f := newFlight(ctx, now, l.limit, e.alone[:])
-	if d, ok := ctx.Deadline(); ok && e.direct && d.Before(f.until) {
+	// Who can leave need not break a connection for it; but a wait for replicas is to end before its caller does, who is told of them.
+	if d, ok := ctx.Deadline(); ok && (e.direct || l.node.store.durable()) && d.Before(f.until) {
 		f.until = d
 	}
 	l.begin(f)
