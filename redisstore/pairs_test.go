@@ -14,8 +14,8 @@ import (
 	"github.com/picket-go/picket/internal/redistest"
 )
 
-// BenchmarkPairs is acquire and release by many callers, each on a key of its own: by this store, by it for callers that may leave, by it without combining, by it without combining and over go-redis'
-// autopipeliner, and by the least that can be called a lock: SET NX PX and a script that compares and deletes.
+// BenchmarkPairs is acquire and release by many callers, each on a key of its own: by this store, by it for callers that may leave, by it without combining, by it
+// without combining and over go-redis' autopipeliner, and by the least that can be called a lock: SET NX PX and a script that compares and deletes.
 func BenchmarkPairs(b *testing.B) {
 	ways := map[string]func(*testing.B, *redis.Client) func(context.Context, string) error{
 		"combined": func(b *testing.B, c *redis.Client) func(context.Context, string) error { return locking(b, c) },

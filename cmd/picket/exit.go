@@ -62,8 +62,8 @@ func say(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintln(w, "picket: "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
 }
 
-// refusal is the exitError of what a store or the library answered to a request on behalf of the user.
-func refusal(err error, store string) error {
+// refusal is the exitError of what a store or the library answered to a request on behalf of the user, in the words of explain.
+func refusal(err error, store string, explain func(error) string) error {
 	if errors.Is(err, picket.ErrInvalid) {
 		return exitf(exitUsage, "%s", strings.TrimPrefix(unnamed(unprefixed(err)), "invalid argument: "))
 	}

@@ -35,7 +35,7 @@ func (p *program) openRedis(src source) (*store, error) {
 	redis.SetLogger(silence{})
 	s, err := redisstore.New(redis.NewUniversalClient(r.options(config)), redisstore.WithPrefix(prefix)) // closed by the end of the process
 	if err != nil {
-		return nil, refusal(err, r.name())
+		return nil, refusal(err, r.name(), explain)
 	}
 	advice := func(err error) string { return r.advice(err, prefix) }
 	return &store{Store: s, name: r.name(), id: r.id(prefix), chosen: true, advice: advice}, nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -79,10 +78,7 @@ func (p *program) openStore(src source) (*store, error) {
 
 // refusal is the exitError of what the store, or the library, answered.
 func (s *store) refusal(err error) error {
-	if errors.Is(err, picket.ErrInvalid) {
-		return refusal(err, s.name)
-	}
-	return exitf(exitUnavailable, "store %s: %s", printable(s.name), s.explain(err))
+	return refusal(err, s.name, s.explain)
 }
 
 // explain is what err says with what to do, in the words of the command line if it has some.
@@ -154,7 +150,7 @@ func openFiles(dir string, chosen bool, opts ...filestore.Option) (*store, error
 	name := u.String()
 	files, err := filestore.New(dir, opts...)
 	if err != nil {
-		return nil, refusal(err, name)
+		return nil, refusal(err, name, explain)
 	}
 	u.Path = filepath.ToSlash(realPath(dir))
 	return &store{Store: files, name: name, id: u.String(), chosen: chosen, inherit: files.File}, nil
