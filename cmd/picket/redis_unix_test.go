@@ -253,12 +253,13 @@ func TestInspectAndListShowWhoHoldsOnRedis(t *testing.T) {
 	}
 }
 
-// L12, GL-20: nothing renews while both are stopped; the terminal's user comes back too late.
+// L12, GL-20: nothing renews while both are stopped; the terminal's user comes back too late. The job starts no process: a shell that waits in vfork(2) does not
+// stop.
 func TestCtrlZForLongerThanTheTTLLosesTheLock(t *testing.T) {
 	t.Parallel()
 	_, d := newRedis(t)
 	s := newSessionIn(d)
-	s.types(`$P run -q --ttl 1s k -- sh -c 'echo up; sleep 1000'; echo code $?.` + "\n")
+	s.types(`$P run -q --ttl 1s k -- sh -c 'echo up; exec sleep 1000'; echo code $?.` + "\n")
 	s.wait("up")
 	s.types(ctrlZ)
 	s.wait("code ") // of the stop
