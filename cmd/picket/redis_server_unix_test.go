@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -85,6 +86,10 @@ func (s *redisServer) launch(config string, args ...string) {
 		_ = s.Client.Close()
 		_ = stdin.Close()
 		_ = cmd.Wait() // by a signal, if the test killed the server before
+		if s.t.Failed() {
+			text, err := os.ReadFile(filepath.Join(s.dir, "output"))
+			s.t.Logf("Redis at %s wrote (%v):\n%s", s.addr(), err, text)
+		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -110,11 +115,18 @@ func findRedis(t *testing.T) string {
 	return ""
 }
 
+// ports counts those that were given away: two servers that start at once must not get the same one.
+var ports atomic.Uint32
+
+var firstPort = rand.Uint32N(portCount) //nolint:gosec // other processes should begin elsewhere, no more
+
+const portCount = 12_000
+
 // freePort chooses below the range that systems take the client's end of a connection from, so that nobody gets it by chance.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for range 100 {
-		port := 20_000 + rand.IntN(12_000)
+		port := 20_000 + int((firstPort+ports.Add(1))%portCount)
 		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			_ = l.Close()
 			return port

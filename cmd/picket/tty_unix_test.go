@@ -262,6 +262,7 @@ func TestLockLostDuringAStopIsExitCode76AfterForeground(t *testing.T) {
 	s.wait("up")
 	held := time.Now() // at least since now
 	pid := s.pid("pid")
+	s.file("at_work")
 	s.types(ctrlZ)
 	s.wait("ready> ")
 	eventually(t, "the job is stopped", func() bool { return stateOf(pid) == 'T' })
