@@ -15,8 +15,8 @@ const (
 	lookEvery  = time.Second     // at what there is to listen to
 	pingEvery  = 3 * time.Second // more often, and the pings of many waiters would be more than their polls
 	silence    = 5 * time.Second // a connection that has not even answered pings for so long is dead, whatever TCP says
-	writeBound = 5 * time.Second
-	joinAtOnce = 500 // channels in one SUBSCRIBE
+	writeBound = callBound       // also of the handshake, which Close waits for
+	joinAtOnce = 500             // channels in one SUBSCRIBE
 )
 
 var errIdle = errors.New("nobody listens")
@@ -32,7 +32,7 @@ type connection struct {
 func newConnection(s *subscriber) *connection {
 	ctx := bound.New(s.l.ctx, writeBound)
 	defer ctx.Stop()
-	return &connection{owner: s, l: s.l, pubsub: s.node.shared.Subscribe(ctx)} // no channels yet: sends nothing
+	return &connection{owner: s, l: s.l, pubsub: s.node.client.Subscribe(ctx)} // no channels yet: sends nothing
 }
 
 // serve subscribes what is asked for and pings, until the connection fails, nobody listens any more, or the Store is closed.

@@ -47,8 +47,15 @@ func TestAConnectionThatFailsSaysWhatToCheck(t *testing.T) {
 			o.TLSConfig.MinVersion, o.TLSConfig.MaxVersion = tls.VersionTLS10, tls.VersionTLS10
 		}), picket.ErrUnavailable, "MinVersion"},
 		"no TLS there": {
-			to(plain, func(o *redis.Options) { o.Addr, o.TLSConfig = greeter(t), secure.Options().TLSConfig }), picket.ErrUnavailable, "does not speak TLS: check its port",
+			to(plain, func(o *redis.Options) { o.Addr, o.TLSConfig = greeter(t, full), secure.Options().TLSConfig }), picket.ErrUnavailable, "does not speak TLS: check its port",
 		},
+		"protected mode": {
+			to(plain, func(o *redis.Options) { o.Addr = greeter(t, protected) }), picket.ErrRefused, "protected mode: set a password",
+		},
+		"protected mode, RESP 2": {
+			to(plain, func(o *redis.Options) { o.Addr, o.Protocol = greeter(t, protected), 2 }), picket.ErrRefused, "protected mode: set a password",
+		},
+		"too many clients": {to(crowded(t), func(*redis.Options) {}), picket.ErrUnavailable, "raise maxclients"},
 		"no Sentinel": {
 			by(plain, func(o *redis.FailoverOptions) { o.SentinelAddrs = o.SentinelAddrs[:1] }), picket.ErrUnavailable, "no connection to a Sentinel",
 		},
@@ -87,8 +94,26 @@ func wantUnsent(t *testing.T, c *redis.Client, want error, says string) {
 	}
 }
 
-// greeter is the address of a server without TLS that speaks first, as Redis does when it takes no more connections.
-func greeter(t *testing.T) string {
+const (
+	full      = "-ERR max number of clients reached\r\n"
+	protected = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user.\r\n"
+)
+
+// crowded is a server that takes no more connections.
+func crowded(t *testing.T) *redistest.Server {
+	s := redistest.Start(t, redistest.WithConfig("maxclients 8"))
+	for range 20 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	return s
+}
+
+// greeter is the address of a server that speaks first and hangs up, as Redis does when it turns a connection away.
+func greeter(t *testing.T, says string) string {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -104,8 +129,8 @@ func greeter(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			_, _ = conn.Write([]byte("-ERR max number of clients reached\r\n"))
-			t.Cleanup(func() { _ = conn.Close() })
+			_, _ = conn.Write([]byte(says))
+			_ = conn.Close()
 		}
 	})
 	return l.Addr().String()

@@ -95,7 +95,6 @@ var verdicts = []verdict{
 	{begins: "CLUSTERDOWN", sentinel: picket.ErrUnavailable, advice: "the cluster is down: wait, or look at CLUSTER INFO"},
 	{begins: "TRYAGAIN", sentinel: picket.ErrUnavailable, advice: "the slot is being moved, try again"},
 	{begins: "NOSCRIPT", sentinel: picket.ErrUnavailable, advice: "the server forgot the script at once: does something run SCRIPT FLUSH?"},
-	{begins: "max number of clients", sentinel: picket.ErrUnavailable, advice: "the server takes no more connections: raise maxclients, or lower the clients' pool sizes"},
 	{begins: "UNKILLABLE", sentinel: picket.ErrUnavailable, advice: "a script that has written keeps the server busy"},
 	{begins: "Script killed", sentinel: picket.ErrUnavailable, advice: "the script was ended by SCRIPT KILL before it wrote"},
 	{begins: "Script attempted to access a non local key", sentinel: picket.ErrUnavailable, advice: "the slot is being moved, try again", doubt: true},
@@ -110,7 +109,6 @@ var verdicts = []verdict{
 	{begins: "invalid password", sentinel: picket.ErrRefused, advice: "the password is wrong: check Password of the client"},
 	{begins: "Client sent AUTH", sentinel: picket.ErrRefused, advice: "the server has no password, but the client sends one"},
 	{begins: "AUTH ", sentinel: picket.ErrRefused, advice: "the server has no password, but the client sends one"},
-	{begins: "DENIED", sentinel: picket.ErrRefused, advice: "the server is in protected mode: set a password, or protected-mode no"},
 	{begins: "NOPERM", sentinel: picket.ErrRefused, advice: permissions},
 	{begins: "The user executing the script can't", sentinel: picket.ErrRefused, advice: permissions},
 	{begins: "ACL failure in script", sentinel: picket.ErrRefused, advice: permissions},
@@ -123,6 +121,12 @@ var verdicts = []verdict{
 	{begins: "MOVED", sentinel: picket.ErrUnsupported, advice: clustered},
 	{begins: "ASK", sentinel: picket.ErrUnsupported, advice: clustered},
 	{begins: "CROSSSLOT", sentinel: picket.ErrUnsupported, advice: clustered},
+}
+
+// turnedAway are the verdicts on what a server says before it hangs up.
+var turnedAway = []verdict{
+	{begins: "max number of clients", sentinel: picket.ErrUnavailable, advice: "the server takes no more connections: raise maxclients, or lower the clients' pool sizes"},
+	{begins: "DENIED", sentinel: picket.ErrRefused, advice: "the server is in protected mode: set a password, or protected-mode no"},
 }
 
 // sentinelVerdicts come first for what Sentinels answer, which have users of their own.
@@ -163,7 +167,7 @@ func refusal(about subject, text, key string, left error) error {
 		e.advice = fmt.Sprintf("the last token, in the Redis key %q, leaves no room for another below 2^53: lower the mark at the resource, then delete that key", rest)
 		return e
 	}
-	if !e.judge(verdicts) {
+	if !e.judge(verdicts) && !e.judge(turnedAway) {
 		e.sentinel, e.advice, e.unsent = picket.ErrUnavailable, "the server answered with an error", false
 	}
 	return e
@@ -246,7 +250,7 @@ func masterless(about subject, err, left error) error {
 		return e
 	}
 	e.cause = errors.New(reply.Error())
-	if !e.judge(sentinelVerdicts) && !e.judge(verdicts) {
+	if !e.judge(sentinelVerdicts) && !e.judge(verdicts) && !e.judge(turnedAway) {
 		e.advice = "Sentinel answered with an error"
 	}
 	e.unsent = true // to the server

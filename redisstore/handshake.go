@@ -1,11 +1,14 @@
 package redisstore
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"slices"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // handshake says what to check if err is of a TLS handshake that failed, and is "" otherwise. On such a connection nothing is sent, or nothing is read: in TLS 1.3 a client
@@ -30,4 +33,34 @@ var alerts = []string{
 	"handshake failure", "bad certificate", "unsupported certificate", "revoked certificate", "expired certificate", "unknown certificate", "unrecognized name",
 	"unknown certificate authority", "access denied", "protocol version not supported", "insufficient security level", "missing extension", "unsupported extension",
 	"bad certificate status response", "unknown PSK identity", "certificate required", "no application protocol",
+}
+
+// admission is a hook that hears when a server turns a connection away: it says why, and hangs up. go-redis takes that for the answer of an old server to HELLO, and goes on
+// with a connection that is closed (9.23).
+type admission struct{}
+
+var _ redis.Hook = admission{}
+
+// DialHook changes nothing.
+func (admission) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook changes nothing.
+func (admission) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook makes such an answer to HELLO the error of whoever wants the connection. It may not be a redis.Error, which go-redis would take for another old server's.
+func (admission) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() != "hello" {
+			return err
+		}
+		if reply, ok := errors.AsType[redis.Error](err); ok {
+			if e := (&serverError{cause: errors.New(reply.Error()), unsent: true}); e.judge(turnedAway) {
+				return e
+			}
+		}
+		return err
+	}
 }

@@ -80,7 +80,10 @@ func bounded(c *redis.Client, d time.Duration) *redis.Client {
 		return c
 	}
 	b := c.WithTimeout(d)
-	b.Options().ContextTimeoutEnabled = true // WithTimeout gave it options of its own
+	o := b.Options() // WithTimeout gave it its own
+	o.ContextTimeoutEnabled = true
+	o.MaxRetries = 0 // of HELLO, on a connection that the server has closed; the rest is never sent twice
+	b.AddHook(admission{})
 	return b
 }
 

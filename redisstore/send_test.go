@@ -128,6 +128,44 @@ func TestACallerLeavesOnTimeWhateverTheNetworkDoes(t *testing.T) {
 	}
 }
 
+// A subscription is opened again after each outage, so its handshake is what Close meets.
+func TestCloseNeedNotWaitForASubscriptionThatOpens(t *testing.T) {
+	t.Parallel()
+	for name, heeds := range map[string]bool{"default": false, "ContextTimeoutEnabled": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			opts := server.Options()
+			opts.ContextTimeoutEnabled, opts.ReadTimeout = heeds, 12*time.Second
+			c := redis.NewClient(opts)
+			defer c.Close()
+			s, err := redisstore.New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Acquire(t.Context(), claim("k")); err != nil {
+				t.Fatal(err)
+			}
+			server.Stop()
+			defer server.Cont()
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if _, _, err := s.Watch(ctx, claim("k")); !errors.Is(err, picket.ErrUnavailable) {
+				t.Errorf("Watch = %v, want ErrUnavailable", err)
+			}
+			began := time.Now()
+			end, cancelEnd := context.WithTimeout(t.Context(), 4*time.Second)
+			defer cancelEnd()
+			if err := s.Close(end); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("Close took %v", took)
+			}
+		})
+	}
+}
+
 // TestCloseEndsEverythingSoonAlsoWithoutAServer covers GL-67.
 func TestCloseEndsEverythingSoonAlsoWithoutAServer(t *testing.T) {
 	t.Parallel()
