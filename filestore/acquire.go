@@ -135,7 +135,11 @@ func (s *Store) record(p place, l *kernelLock, c picket.Claim, last record) (*he
 	now := s.now()
 	token, err := s.mint(last.Token, now)
 	if errors.Is(err, errExhausted) {
-		err = &fs.PathError{Op: "mint", Path: p.json(), Err: err}
+		path := p.json()
+		if last.Token != math.MaxInt64 {
+			path = place{s.dir, floorName}.json()
+		}
+		err = &fs.PathError{Op: "mint", Path: path, Err: err}
 	}
 	if err != nil {
 		return nil, err

@@ -3,9 +3,11 @@
 package filestore
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,7 +80,11 @@ func TestCleanUpSparesWhatIsInUse(t *testing.T) {
 func TestCleanUpTakesLeftoversAndStrangersStay(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"alone.lock", "half.tmp", "half.lock", "bad.json", "bad.lock", "README", "sub.d"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600); err != nil {
+		text := "{"
+		if filepath.Ext(name) == lockSuffix {
+			text = ""
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,6 +92,44 @@ func TestCleanUpTakesLeftoversAndStrangersStay(t *testing.T) {
 	s := open(t, dir)
 	s.grant(claim("new"))
 	s.only("README", "new.json", "new.lock", "sub.d", "~floor.json", "~floor.lock")
+}
+
+// A directory of another program, such as a project's or /var/lock: its files are neither removed nor overwritten.
+func TestFilesOfOtherProgramsStay(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"package.json": `{"name":"app"}`, "yarn.lock": "# yarn lockfile v1", "notes.tmp": "draft", "job.tmp": "precious"}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "daemon.lock"), nil, 0o644); err != nil { //nolint:gosec // as touch(1) makes it
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	for i := range 3 {
+		age(t, dir)
+		s.grant(claim(fmt.Sprint("new-", i)))
+	}
+	for _, key := range []string{"package", "job"} {
+		_, err := s.Acquire(t.Context(), claim(key))
+		if !errors.Is(err, picket.ErrRefused) || !strings.Contains(err.Error(), key+".") || !strings.Contains(err.Error(), "move it away") {
+			t.Errorf("Acquire(%q) = %v, want refused, the file and what to do", key, err)
+		}
+	}
+	for _, err := range s.List(t.Context(), "") {
+		if err != nil {
+			t.Errorf("List yields %v", err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "daemon.lock")); err != nil {
+		t.Error(err)
+	}
+	for name, want := range files {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != want {
+			t.Errorf("%s is now %q, %v", name, text, err)
+		}
+	}
 }
 
 // A key that is only being looked at is not busy: the loser waits for a moment.

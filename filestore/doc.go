@@ -34,4 +34,7 @@
 // first Acquire of a new key does so for up to 4 keys among the first 4,096 names of the directory: behind as many that stay, files are not cleaned up.
 // Names are readable for simple keys; other bytes are %-escaped and long names end in a hash. Files can be read by their owner only: all users of a
 // directory need to be one user. A FIFO, a directory or a symbolic link in the place of a file is refused: remove it.
+//
+// Give picket a directory of its own. A file of another program in the place of a key's is refused and stays, and so do files that picket does not write; but a stranger's
+// NAME.lock that is empty, a day old and readable by its owner only looks like picket's, and is cleaned up with the others.
 package filestore

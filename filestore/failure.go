@@ -61,12 +61,14 @@ func failed(err error) error {
 		{syscall.ENAMETOOLONG, picket.ErrRefused, "use a directory with a shorter path"},
 		{errors.ErrUnsupported, picket.ErrRefused, "the file system has no locks, use a directory on a local one"},
 		{errNotRegular, picket.ErrRefused, "this is no file of picket's, remove it"},
+		{errForeign, picket.ErrRefused, "picket overwrites no file of another program: move it away, or use a directory of picket's own"},
 		{errNoDirectory, picket.ErrRefused, "use another directory"},
 		{syscall.EINVAL, picket.ErrRefused, "the file system does not take such a name, use another directory"},
 		{errCollision, picket.ErrRefused, "another key's file is in the place of this key's, remove it if nobody needs it"},
 		{errExhausted, picket.ErrRefused, "remove the file once nothing guarded by its token is in use"},
 		{syscall.ENOSPC, picket.ErrUnavailable, "free space on the disk"},
 		{syscall.EDQUOT, picket.ErrUnavailable, "free space in the disk quota"},
+		{syscall.EFBIG, picket.ErrUnavailable, "raise this process's limit of file sizes (ulimit -f)"},
 		{syscall.EMFILE, picket.ErrUnavailable, "raise this process's limit of open files (ulimit -n)"},
 		{syscall.ENFILE, picket.ErrUnavailable, "raise the machine's limit of open files (fs.file-max)"},
 		{syscall.EIO, picket.ErrUnavailable, "check the disk"},
@@ -80,6 +82,7 @@ func failed(err error) error {
 
 var (
 	errCollision   = errors.New("record is of another key")
+	errForeign     = errors.New("no record of a lock")
 	errExhausted   = errors.New("the last token is the largest there is")
 	errNoDirectory = errors.New("the directory cannot be made or takes no files")
 )

@@ -59,6 +59,9 @@ func (s *Store) sweep(ctx context.Context) {
 		} else if known {
 			token = r.Token
 		}
+		if token > tokenMax { // nobody's grant; as a floor it would end all keys
+			continue
+		}
 		old, highest = append(old, p), max(highest, token)
 	}
 	// The floor is raised before any lock is taken, so each is taken for a moment only: somebody may come for it.
@@ -100,11 +103,16 @@ func (s *Store) placeOf(file string) (place, bool) {
 	return place{}, false
 }
 
-// isOld reports whether no file at p was written within idle. What is no regular file is a stranger's and stays.
+// isOld reports whether all files at p are picket's and none was written within idle.
 func (s *Store) isOld(p place) bool {
 	before := s.now().Add(-idle)
 	for _, path := range [...]string{p.lock(), p.json(), p.temp()} {
-		if info, err := os.Lstat(path); err == nil && (!info.Mode().IsRegular() || info.ModTime().After(before)) {
+		info, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil || info.ModTime().After(before), !info.Mode().IsRegular() || info.Mode().Perm()&^0o600 != 0:
+			return false
+		case path == p.lock() && info.Size() != 0, path != p.lock() && foreign(path) != nil:
 			return false
 		}
 	}

@@ -71,6 +71,9 @@ func (s *Store) statuses(ctx context.Context, prefix string) (all []picket.Statu
 		}
 		p := place{s.dir, name}
 		r, known, err := s.read(p)
+		if errors.Is(err, errForeign) {
+			continue
+		}
 		if err != nil {
 			unread = append(unread, failed(err))
 			continue

@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,7 +86,34 @@ func (r record) kept(m mark, until time.Time, most time.Duration) record {
 	return r
 }
 
-// read returns the record at p. One that is missing or damaged (by a loss of power) is not known and no error: it must not block the key.
+// recordBegin is how each record begins.
+const recordBegin = `{"held":`
+
+// ours reports whether text may be a record's: whole, cut by a crash, or emptied by a loss of power. Whatever else is in its place is another program's.
+func ours(text []byte) bool {
+	n := min(len(text), len(recordBegin))
+	return string(text[:n]) == recordBegin[:n] || len(bytes.Trim(text, "\x00")) == 0
+}
+
+// foreign returns an error if the file at path is there and another program's.
+func foreign(path string) error {
+	f, err := openRegular(path, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, int64(len(recordBegin))))
+	if err == nil && !ours(text) {
+		err = &fs.PathError{Op: "read", Path: path, Err: errForeign}
+	}
+	return err
+}
+
+// read returns the record at p. One that is missing or damaged (by a loss of power) is not known and no error: it must not block the key. A file of another
+// program is an error: it must not be overwritten.
 func (s *Store) read(p place) (record, bool, error) {
 	f, err := openRegular(p.json(), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,6 +128,9 @@ func (s *Store) read(p place) (record, bool, error) {
 		return record{}, false, err
 	}
 	var r record
+	if !ours(text) {
+		return record{}, false, &fs.PathError{Op: "read", Path: p.json(), Err: errForeign}
+	}
 	if json.Unmarshal(text, &r) != nil || r.Key == "" || r.Token <= 0 {
 		return record{}, false, nil
 	}
@@ -122,7 +153,9 @@ func (s *Store) write(p place, r record) error {
 		return fmt.Errorf("record of %q: %w", r.key(), err)
 	}
 	if err := s.writeTemp(p, append(text, '\n')); err != nil {
-		_ = os.Remove(p.temp())
+		if !errors.Is(err, errForeign) {
+			_ = os.Remove(p.temp())
+		}
 		return err
 	}
 	if err := s.step("rename", p.json()); err != nil {
@@ -168,6 +201,9 @@ func createTemp(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, how, 0o600)
 	if !errors.Is(err, fs.ErrExist) {
 		return f, err
+	}
+	if err := foreign(path); errors.Is(err, errForeign) {
+		return nil, err
 	}
 	if err := os.Remove(path); err != nil {
 		return nil, blame(path, err)

@@ -21,6 +21,9 @@ func (s *Store) Release(ctx context.Context, c picket.Claim) error {
 	}
 	h, err := s.own(c)
 	if err != nil {
+		if h := s.lease(c); h != nil && c.MinHold == 0 { // whether its file is in place is not known, but the lock is ours to free
+			s.end(h)
+		}
 		return err
 	}
 	p := s.place(c.Key)

@@ -125,7 +125,8 @@ picket run sets for the command, in place of older values:
 
 var stores = `The store is where locks live. Its URL is in --store, $PICKET_STORE, the file --store-file or $PICKET_STORE_FILE:
 
-  file:///var/lib/picket       files: kernel locks of this machine (?network-fs accepts a network file system)
+  file:///var/lib/picket       files in a directory of picket's own: kernel locks of this machine
+                               (?network-fs accepts a network file system)
   redis://host:6379/0          database 0 of a Redis (7.0 or later) or Valkey (7.2 or later) server
   redis://user:password@host   as this user; redis://:password@host is the default user
   rediss://host:6379/0         with TLS; ?ca=FILE is the server's CA, ?cert=FILE&key=FILE a client's certificate

@@ -73,11 +73,12 @@ func (p *program) run(ctx context.Context, s *settings) error {
 	p.notice(s, st)
 	j := &job{
 		path: r.path, argv: s.argv, streams: p.streams, lease: le, horizon: r.horizon, grace: s.grace.value, signals: sigs,
-		tell: func(format string, args ...any) {
-			if s.verbose {
-				say(p.err, format, args...)
-			}
-		},
+		tell: func(string, ...any) {},
+	}
+	if s.verbose {
+		t := newTalk(p.err)
+		defer close(t)
+		j.tell = t.say
 	}
 	deadline := ""
 	if s.maxHold.value > 0 {

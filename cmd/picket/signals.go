@@ -19,6 +19,7 @@ type signals struct {
 func listen() *signals {
 	s := &signals{queue: make(chan os.Signal, 64), children: make(chan os.Signal, 1)}
 	s.add(forwardable())
+	catchOwn()
 	return s
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,13 +15,23 @@ import (
 func forwardable() []os.Signal {
 	sigs := []os.Signal{
 		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGABRT, unix.SIGALRM,
-		unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGIO, unix.SIGXCPU, unix.SIGXFSZ,
+		unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGIO, unix.SIGXCPU,
 	}
 	return append(sigs, moreSignals()...)
 }
 
 // jobControl returns the signals that are left to their default action until there is a job: until then Ctrl-Z simply stops picket.
 func jobControl() []os.Signal { return []os.Signal{unix.SIGTSTP, unix.SIGCONT} }
+
+// catchOwn keeps picket alive when it cannot write what it has to say: its reader has gone, or a file is full (ulimit -f). These signals tell of picket's own
+// writing, so the job does not get them; it gets their default action back, for they are caught and not ignored.
+func catchOwn() {
+	for _, sig := range []os.Signal{unix.SIGPIPE, unix.SIGXFSZ} {
+		if !signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+}
 
 func signalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {

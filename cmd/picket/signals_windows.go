@@ -9,3 +9,5 @@ import (
 func forwardable() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM} }
 
 func signalName(sig syscall.Signal) string { return sig.String() }
+
+func catchOwn() {}
