@@ -154,7 +154,7 @@ func (c *cluster) known(addr string) *node {
 		return n
 	}
 	for _, n := range c.nodes {
-		if n.single.Options().NodeAddress == addr {
+		if n.client.Options().NodeAddress == addr {
 			return n
 		}
 	}
@@ -171,7 +171,7 @@ func (c *cluster) guest(neighbour *node, addr string) (*node, error) {
 	if c.store.crew.over.Load() {
 		return nil, errClosed
 	}
-	o := *neighbour.single.Options()
+	o := *neighbour.client.Options()
 	o.Addr, o.NodeAddress, o.MaxRetries = addr, "", -1                         // 0 would become 3
 	o.MaintNotificationsConfig, o.PushNotificationProcessor = unnoticed(), nil // the neighbour's are for its own connections
 	client := c.client.Options().NewClient(&o)

@@ -264,7 +264,7 @@ func (e idleError) Unwrap() error { return e.error }
 
 // begun marks an error of go-redis' that says that it only waited for a connection: then it is the bare one of the ctx. A hook may return that at any time.
 func (n *node) begun(err error) error {
-	if n.single != nil && n.single != n.shared && (err == context.DeadlineExceeded || err == context.Canceled) { //nolint:errorlint // not one that wraps it
+	if n.client != n.shared && (err == context.DeadlineExceeded || err == context.Canceled) { //nolint:errorlint // not one that wraps it
 		return idleError{err}
 	}
 	return err

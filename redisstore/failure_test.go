@@ -191,6 +191,8 @@ func TestNewRefusesWhatCannotBeRight(t *testing.T) {
 		{"a nil *redis.ClusterClient", (*redis.ClusterClient)(nil), nil, picket.ErrInvalid},
 		{"no read timeout on a Cluster", cluster, nil, picket.ErrInvalid},
 		{"a Ring", ring, nil, picket.ErrUnsupported},
+		{"a Ring in disguise", struct{ *redis.Ring }{ring}, nil, picket.ErrUnsupported},
+		{"a type that may hide one", struct{ redis.UniversalClient }{ok}, nil, picket.ErrUnsupported},
 		{"a brace in the prefix", ok, []redisstore.Option{redisstore.WithPrefix("a{b")}, picket.ErrInvalid},
 		{"no replicas", ok, []redisstore.Option{redisstore.WithReplicas(0, time.Second)}, picket.ErrInvalid},
 		{"no time for replicas", ok, []redisstore.Option{redisstore.WithReplicas(1, 0)}, picket.ErrInvalid},

@@ -105,7 +105,7 @@ func (l *lane) board(ctx context.Context, e *entry, ends bound.Ends) *flight {
 		}
 		return l.take(now)
 	}
-	e.sent, e.direct, e.alone[0] = true, l.node.store.obeys(ends), e
+	e.sent, e.direct, e.alone[0] = true, obeys(ends), e
 	f := newFlight(ctx, now, l.limit, e.alone[:])
 	// Who can leave need not break a connection for it; but a wait for replicas is to end before its caller does, who is told of them.
 	if d, ok := ctx.Deadline(); ok && (e.direct || l.node.store.durable()) && d.Before(f.until) {

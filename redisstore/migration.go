@@ -89,7 +89,7 @@ func (m *migration) try(ctx context.Context) ([]any, error) {
 
 // find counts the keys on the old side, and learns where the others would be.
 func (m *migration) find(ctx context.Context) (here int, there *redirect, err error) {
-	p := m.from.single.Pipeline()
+	p := m.from.client.Pipeline()
 	var cmds []*redis.Cmd
 	for _, key := range m.r.args[places : places+m.r.keys] {
 		cmd := redis.NewCmd(ctx, "exists", key)
@@ -161,7 +161,7 @@ func (m *migration) publish(ctx context.Context, unsaid []any) {
 	if len(unsaid) == 0 {
 		return
 	}
-	p := m.from.single.Pipeline()
+	p := m.from.client.Pipeline()
 	for _, x := range unsaid {
 		if args, ok := x.([]any); ok {
 			_ = p.Process(ctx, once{redis.NewCmd(ctx, args...)}) // only Exec sends

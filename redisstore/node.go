@@ -15,11 +15,10 @@ import (
 // node is one server as the Store uses it: the only one, or one of a Cluster.
 type node struct {
 	store    *Store
-	shared   redis.UniversalClient // the caller's
-	client   redis.UniversalClient // the same pool, but no call takes longer than callBound; obeys deadlines if single is set
-	single   *redis.Client         // client, unless the caller's is of a kind that cannot be bounded
-	patient  *redis.Client         // for calls that wait for replicas
-	renewing chan signal           // for calls that renew
+	shared   *redis.Client // the caller's
+	client   *redis.Client // the same pool, but no call takes longer than callBound, or than its ctx has a deadline for
+	patient  *redis.Client // for calls that wait for replicas
+	renewing chan signal   // for calls that renew
 	origin   origin
 
 	silent   atomic.Bool  // on a Cluster: it did not answer the last time
@@ -32,24 +31,16 @@ type node struct {
 }
 
 // newNode is for a server that c talks to, and for nothing else.
-func newNode(s *Store, c redis.UniversalClient) (*node, error) {
-	n := &node{store: s, shared: c, client: c}
-	size := defaultPool
-	if single, ok := c.(*redis.Client); ok {
-		o := single.Options()
-		if err := bounds(o.ReadTimeout, o.WriteTimeout); err != nil {
-			return nil, err
-		}
-		size = max(o.PoolSize, 1)
-		n.single = bounded(single, min(callBound, o.ReadTimeout))
-		n.patient = bounded(single, s.patience())
-		if n.patient != single { // connections of one client share its options without a lock, and write to them when the server refuses these (go-redis 9.23)
-			n.patient.Options().MaintNotificationsConfig = unnoticed()
-		}
-		n.client = n.single
-	} else if s.durable() {
-		return nil, fmt.Errorf("%w: WithReplicas and WithAOF need a *redis.Client or *redis.ClusterClient, not %T: WAIT must travel on the grant's own connection", picket.ErrUnsupported, c)
+func newNode(s *Store, c *redis.Client) (*node, error) {
+	o := c.Options()
+	if err := bounds(o.ReadTimeout, o.WriteTimeout); err != nil {
+		return nil, err
 	}
+	n := &node{store: s, shared: c, client: bounded(c, min(callBound, o.ReadTimeout)), patient: bounded(c, s.patience())}
+	if n.patient != c { // connections of one client share its options without a lock, and write to them when the server refuses these (go-redis 9.23)
+		n.patient.Options().MaintNotificationsConfig = unnoticed()
+	}
+	size := max(o.PoolSize, 1)
 	n.renewing = make(chan signal, max(1, min(renewFlying, size/2)))
 	n.releases = n.open(&n.lanes[0], size)
 	n.grants = n.releases
@@ -98,7 +89,7 @@ func (n *node) open(l *lane, size int) *lane {
 }
 
 // addr is where go-redis finds it.
-func (n *node) addr() string { return n.single.Options().Addr }
+func (n *node) addr() string { return n.client.Options().Addr }
 
 // granting is where claims go that want a lock.
 func (n *node) granting() *lane { return n.grants }

@@ -197,3 +197,19 @@ func TestTheStoreKeepsTheContractBehindSentinel(t *testing.T) {
 	t.Logf("lost: %v; the replicated lease: %v", lost, kept.Check())
 	_ = next.Release(t.Context())
 }
+
+// TestAReplicaThatLagsBehindLosesNothing: an address may lead to a replica that has not heard of the lock, when names or services switch. What it lacks is not lost.
+func TestAReplicaThatLagsBehindLosesNothing(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.Start(t, redistest.ReplicaOf(master))
+	c := claim("k")
+	s := store(t, client(t, replica))
+	all := operations(s)
+	for _, op := range []string{"acquire", "release", "renew", "transfer", "reissue"} {
+		err := all[op](t.Context(), c)
+		if !errors.Is(err, picket.ErrUnavailable) || errors.Is(err, picket.ErrLost) || !strings.Contains(err.Error(), "is a replica") {
+			t.Errorf("%s = %v, want ErrUnavailable because of the replica", op, err)
+		}
+	}
+}

@@ -66,7 +66,7 @@ func send[T any](ctx context.Context, s *Store, limit time.Duration, f func(cont
 	if err := ctx.Err(); err != nil {
 		return got, unsentError{err}
 	}
-	if s.obeys(bound.EndsOf(ctx)) {
+	if obeys(bound.EndsOf(ctx)) {
 		if s.crew.over.Load() {
 			return got, errClosed
 		}
@@ -104,9 +104,7 @@ func send[T any](ctx context.Context, s *Store, limit time.Duration, f func(cont
 }
 
 // obeys reports whether a call on the caller's own goroutine is sure to end when its ctx does. A Locker's life may end before it, but no later than a call.
-func (s *Store) obeys(ends bound.Ends) bool {
-	return ends.Parent == nil && (s.cluster != nil || s.home.single != nil)
-}
+func obeys(ends bound.Ends) bool { return ends.Parent == nil }
 
 // straight is the context for a call on the caller's goroutine: the socket has its timeout, but dialling and the pool do not.
 func straight(ctx context.Context, limit time.Duration) (context.Context, func()) {

@@ -14,8 +14,6 @@ import (
 const (
 	// callBound is how long one call to the server may take. A ctx may end it earlier.
 	callBound = time.Second
-	// defaultPool stands for the pool size of a client that does not tell.
-	defaultPool = 64
 	// clusterSlots is how many calls outside the lanes go on at once on a Cluster, where each node has a pool.
 	clusterSlots = 256
 )
@@ -45,7 +43,8 @@ var _ interface {
 
 // New returns a Store on the caller's client, which stays the caller's to close. It sends nothing.
 //
-// It returns ErrInvalid for a client that is nil, waits without bound (ReadTimeout -1) or reads from replicas (ReadOnly), and for options that make no sense; ErrUnsupported for a Ring.
+// It returns ErrInvalid for a client that is nil, waits without bound (ReadTimeout -1) or reads from replicas (ReadOnly), and for options that make no sense; ErrUnsupported for a Ring, and
+// for types of other packages: what is behind them may be one. To see the commands, add a hook to the client instead (AddHook).
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s := &Store{set: settings{prefix: "lock:"}, process: rand.Text()}
 	for i, opt := range opts {
@@ -67,7 +66,6 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 
 // adopt looks at what kind of client it is.
 func (s *Store) adopt(client redis.UniversalClient) (err error) {
-	size := defaultPool
 	switch c := client.(type) {
 	case nil:
 		return errNoClient
@@ -88,11 +86,11 @@ func (s *Store) adopt(client redis.UniversalClient) (err error) {
 		if c == nil {
 			return errNoClient
 		}
-		size = max(c.Options().PoolSize, 1)
+		s.slots = make(chan signal, max(c.Options().PoolSize, 1))
+		s.home, err = newNode(s, c)
+		return err
 	}
-	s.slots = make(chan signal, size)
-	s.home, err = newNode(s, client)
-	return err
+	return fmt.Errorf("%w: a %T does not show what it talks to: use the *redis.Client or *redis.ClusterClient itself, and AddHook to see its commands", picket.ErrUnsupported, client)
 }
 
 // Close ends the subscription and waits for calls that their callers have left, which takes about a second at most; or the client's ReadTimeout, if a node of a Cluster hangs

@@ -20,7 +20,8 @@ local function release(first, at)
   local l = open(first)
   local id, minHold, doubt = leaving(at)
   if l.peopled or doubt or minHold > 0 then stamp(l) end
-  local held, answer = mine(l, id), lost(l, id)
+  local held = mine(l, id)
+  local answer = not held and lost(l, id)
   -- A release must not fail because nobody can be let in: then the next claim is told why.
   local passes = l.peopled and pcall(readToken, l) and pcall(mint, l)
   settle(l)

@@ -124,8 +124,9 @@ local function bury(l, id)
   redis.call('PEXPIRE', l.gone, '600000')
 end
 
--- lost says why id does not hold the lock.
+-- lost says why id does not hold the lock. The write changes nothing: a replica refuses it, and what that has not heard of is not lost.
 local function lost(l, id)
+  redis.call('PEXPIRE', l.key, '1', 'GT')
   if mine(l, id) then
     return {'lost', l.rec.state == 'broken' and 'broken' or 'expired', dec(l.rec.token)}
   end
