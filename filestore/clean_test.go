@@ -132,6 +132,34 @@ func TestFilesOfOtherProgramsStay(t *testing.T) {
 	}
 }
 
+// Disk images, and files that are being downloaded, begin with zeros.
+func TestWhatBeginsWithZerosMayBeOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	image := append(make([]byte, maxRecord), "data"...)
+	short := append(make([]byte, 100), "data"...)
+	files := map[string][]byte{"disk.tmp": image, "data.json": image, "old.tmp": image, "short.tmp": short}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, dir)
+	for _, key := range []string{"disk", "short", "data"} {
+		if _, err := s.Acquire(t.Context(), claim(key)); !errors.Is(err, picket.ErrRefused) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	for _, key := range []string{"new-1", "new-2", "new-3"} {
+		age(t, dir)
+		s.grant(claim(key))
+	}
+	for name, want := range files {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != string(want) {
+			t.Errorf("%s: %d bytes, %v", name, len(text), err)
+		}
+	}
+}
+
 // A key that is only being looked at is not busy: the loser waits for a moment.
 func TestACleanerIsNotTakenForAHolder(t *testing.T) {
 	dir := t.TempDir()

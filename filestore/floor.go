@@ -112,8 +112,14 @@ func (s *Store) isOld(p place) bool {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil || info.ModTime().After(before), !info.Mode().IsRegular() || info.Mode().Perm()&^0o600 != 0:
 			return false
-		case path == p.lock() && info.Size() != 0, path != p.lock() && foreign(path) != nil:
-			return false
+		case path == p.lock():
+			if info.Size() != 0 {
+				return false
+			}
+		default:
+			if _, err := load(path); err != nil {
+				return false
+			}
 		}
 	}
 	return true

@@ -92,46 +92,35 @@ const recordBegin = `{"held":`
 // ours reports whether text may be a record's: whole, cut by a crash, or emptied by a loss of power. Whatever else is in its place is another program's.
 func ours(text []byte) bool {
 	n := min(len(text), len(recordBegin))
-	return string(text[:n]) == recordBegin[:n] || len(bytes.Trim(text, "\x00")) == 0
+	return len(text) <= maxRecord && (string(text[:n]) == recordBegin[:n] || len(bytes.Trim(text, "\x00")) == 0)
 }
 
-// foreign returns an error if the file at path is there and another program's.
-func foreign(path string) error {
+// load returns the text of a record's file, "" if there is none. The error is errForeign if it is another program's.
+func load(path string) ([]byte, error) {
 	f, err := openRegular(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, int64(len(recordBegin))))
+	text, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
 	if err == nil && !ours(text) {
 		err = &fs.PathError{Op: "read", Path: path, Err: errForeign}
 	}
-	return err
+	return text, err
 }
 
 // read returns the record at p. One that is missing or damaged (by a loss of power) is not known and no error: it must not block the key. A file of another
 // program is an error: it must not be overwritten.
 func (s *Store) read(p place) (record, bool, error) {
-	f, err := openRegular(p.json(), os.O_RDONLY)
-	if errors.Is(err, fs.ErrNotExist) {
-		return record{}, false, nil
-	}
-	if err != nil {
-		return record{}, false, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	text, err := load(p.json())
 	if err != nil {
 		return record{}, false, err
 	}
 	var r record
-	if !ours(text) {
-		return record{}, false, &fs.PathError{Op: "read", Path: p.json(), Err: errForeign}
-	}
-	if json.Unmarshal(text, &r) != nil || r.Key == "" || r.Token <= 0 {
+	if whole := json.Unmarshal(text, &r) == nil; !whole || r.Key == "" || r.Token <= 0 {
 		return record{}, false, nil
 	}
 	return r, true, nil
@@ -152,19 +141,18 @@ func (s *Store) write(p place, r record) error {
 	if err != nil {
 		return fmt.Errorf("record of %q: %w", r.key(), err)
 	}
-	if err := s.writeTemp(p, append(text, '\n')); err != nil {
+	err = s.writeTemp(p, append(text, '\n'))
+	if err == nil {
+		err = s.step("rename", p.json())
+	}
+	if err == nil {
+		err = blame(p.json(), replace(p.temp(), p.json()))
+	}
+	if err != nil {
 		if !errors.Is(err, errForeign) {
 			_ = os.Remove(p.temp())
 		}
 		return err
-	}
-	if err := s.step("rename", p.json()); err != nil {
-		_ = os.Remove(p.temp())
-		return err
-	}
-	if err := replace(p.temp(), p.json()); err != nil {
-		_ = os.Remove(p.temp())
-		return blame(p.json(), err)
 	}
 	if err := s.step("syncdir", p.dir); err != nil {
 		return err
@@ -202,7 +190,7 @@ func createTemp(path string) (*os.File, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return f, err
 	}
-	if err := foreign(path); errors.Is(err, errForeign) {
+	if _, err := load(path); errors.Is(err, errForeign) {
 		return nil, err
 	}
 	if err := os.Remove(path); err != nil {

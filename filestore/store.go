@@ -115,6 +115,9 @@ func named(c picket.Claim) error {
 	return usual(c.Key)
 }
 
+// maxHolder bounds what a claim says of its holder, so that a record stays below maxRecord when JSON has escaped each byte with six.
+const maxHolder = 8 << 10
+
 // usual refuses a key that is empty or too long.
 func usual(key string) error {
 	if key == "" || len(key) > maxKey {
@@ -130,6 +133,8 @@ func grantable(c picket.Claim) error {
 		return fmt.Errorf("%w: weight %d of %d on %q: files grant exclusive leases only", picket.ErrUnsupported, c.Weight, c.Capacity, c.Key)
 	case c.LockDelay != 0:
 		return fmt.Errorf("%w: LockDelay %s on %q: a lease on files ends with its process, without delay", picket.ErrUnsupported, c.LockDelay, c.Key)
+	case len(c.ID)+len(c.Holder.Host)+len(c.Holder.Label) > maxHolder:
+		return fmt.Errorf("%w: id, host and label of the claim on %.40q have together more than %d bytes", picket.ErrInvalid, c.Key, maxHolder)
 	case c.MinHold < 0:
 		return fmt.Errorf("%w: MinHold %s on %q is negative", picket.ErrInvalid, c.MinHold, c.Key)
 	}

@@ -255,3 +255,22 @@ func TestReissueMintsAboveAndLasts(t *testing.T) {
 		t.Errorf("token %d, want %d", next.Token, g.Token+1)
 	}
 }
+
+// A record that is too long to be read back would lose its token: the next one could be smaller when the clock steps back.
+func TestAHolderThatDoesNotFitIsRefusedAndTheLongestThatFitsIsReadBack(t *testing.T) {
+	now := time.Now()
+	s := open(t, t.TempDir(), withNow(func() time.Time { return now }))
+	c := claim(strings.Repeat("\x01", maxKey))
+	c.Holder.Host = ""
+	c.Holder.Label = strings.Repeat("\x01", maxHolder+1-len(c.ID))
+	if _, err := s.Acquire(t.Context(), c); !errors.Is(err, picket.ErrInvalid) {
+		t.Errorf("too long: %v", err)
+	}
+	c.Holder.Label = c.Holder.Label[1:]
+	first := s.grant(c)
+	s.release(c)
+	now = now.Add(-time.Hour)
+	if g := s.grant(claim(c.Key)); g.Token <= first.Token {
+		t.Errorf("token %d after %d", g.Token, first.Token)
+	}
+}

@@ -39,8 +39,7 @@ func newKeyStatus(st picket.Status) keyStatus {
 	}
 	if h := st.Holder; h != (picket.Holder{}) {
 		k.Holder = &holderJSON{Host: h.Host, PID: h.PID, Label: h.Label}
-		if !h.Since.IsZero() {
-			since := h.Since.UTC()
+		if since := h.Since.UTC(); !since.IsZero() && since.Year() <= 9999 { // a damaged record may have a year that JSON has not
 			k.Holder.Since = &since
 		}
 	}
