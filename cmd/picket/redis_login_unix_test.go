@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -179,9 +180,12 @@ func wantRefusals(t *testing.T, all map[string]refused) {
 				t.Errorf("stderr has %d lines: %q", len(lines), text)
 			}
 			for _, args := range [][]string{{"inspect", "k"}, {"ls"}} { // whoever asks, the server is the same
-				p := d.start(binary, args...)
-				p.wantExit(exitUnavailable)
-				p.complains(c.says)
+				eventually(t, strings.Join(args, " ")+" says "+strconv.Quote(c.says), func() bool { // on a busy machine the handshakes with a Cluster may take longer than a call
+					p := d.start(binary, args...)
+					p.wantExit(exitUnavailable)
+					eventually(t, "it says why", func() bool { return strings.HasSuffix(p.err.String(), "\n") })
+					return strings.Contains(p.err.String(), c.says)
+				})
 			}
 		})
 	}
