@@ -20,17 +20,16 @@ type renewal struct {
 	answered bool
 }
 
-// tick does what is due for l at now; it returns a renewal if that is due, and whether after tells observers.
-func (l *Lease) tick(now lease.Instant) (n *renewal, after later, loud bool) {
+// tick does what is due for l at now; it returns a renewal if that is due.
+func (l *Lease) tick(now lease.Instant) (n *renewal, after later) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	after = l.advance(now)
-	loud = len(l.events) > 0
+	after = l.beside(l.advance(now))
 	if l.state >= StateEnding || l.release.begun || l.renewing || now < l.renewAt-l.renewSlack() {
-		return nil, after, loud
+		return nil, after
 	}
 	l.renewing = true
-	return l.newRenewal(now), after, loud
+	return l.newRenewal(now), after
 }
 
 // newRenewal is called with mu held.
@@ -109,7 +108,7 @@ func (b *batch) send(c *core) {
 			return
 		}
 		n := b.renewals[i]
-		needed := n.lease.renewed(t0, n.claim.TTL, n.epoch, err, true)
+		needed := n.lease.renewed(n, t0, err)
 		mu.Lock()
 		defer mu.Unlock()
 		e.count(err, needed)
@@ -122,7 +121,7 @@ func (b *batch) send(c *core) {
 	mu.Unlock()
 	for _, n := range b.renewals {
 		if !n.answered {
-			e.count(errNoAnswer, n.lease.renewed(t0, n.claim.TTL, n.epoch, nil, false))
+			e.count(errNoAnswer, n.lease.renewed(n, t0, errNoAnswer))
 		}
 	}
 	e.Took = c.clock.now() - t0

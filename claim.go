@@ -96,19 +96,10 @@ func (p *pending) note(err error) error {
 	return err
 }
 
-// outOfTime reports whether err only says that an attempt was given up.
-func outOfTime(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-}
-
 // burn ends a granted claim that nobody will hold, and waits for it a little, until ctx ends: the next claim on the key would be busy because of it.
 func (l *Locker) burn(ctx context.Context, p *pending) {
-	c := l.core
-	claim := p.undone()
-	call := c.bounded(ctx, l.set.attemptBound())
-	err := c.store.Release(call, claim)
-	call.Stop()
-	if unanswered(err) {
+	c, claim := l.core, p.undone()
+	if err := c.undoOnce(ctx, claim, l.set.attemptBound()); unanswered(err) {
 		c.undo(ctx, claim)
 	}
 }
@@ -133,19 +124,17 @@ func (c *core) undo(ctx context.Context, claim Claim) {
 	c.spawn(func() {
 		call := c.detached(ctx, min(max(claim.TTL, tryBound), undoBound))
 		defer call.Stop()
-		for n := 0; unanswered(c.undoOnce(call, claim)); n++ {
-			select {
-			case <-call.Done():
+		for n := 0; unanswered(c.undoOnce(call, claim, time.Second)); n++ {
+			if !c.wait(call, backoff.Jitter(backoff.Exponential(n, 20*time.Millisecond, time.Second))) { // more seldom than retryAfter: nobody waits
 				return
-			case <-time.After(backoff.Jitter(backoff.Exponential(n, 20*time.Millisecond, time.Second))):
 			}
 		}
 	})
 }
 
 // undoOnce bounds the attempt: a request that was lost must not use up the time of those that may arrive.
-func (c *core) undoOnce(ctx context.Context, claim Claim) error {
-	call := c.bounded(ctx, time.Second)
+func (c *core) undoOnce(ctx context.Context, claim Claim, limit time.Duration) error {
+	call := c.bounded(ctx, limit)
 	defer call.Stop()
 	return c.store.Release(call, claim)
 }
@@ -188,8 +177,13 @@ func (l *Locker) try(ctx context.Context, key string) (le *Lease, attempts int, 
 			p = newPending(key, false)
 		}
 		left = tryBound - (l.core.clock.now() - began)
-		l.core.pause(ctx, min(left, backoff.Jitter(backoff.Exponential(attempts-1, 5*time.Millisecond, 250*time.Millisecond))))
+		l.core.pause(ctx, min(left, retryAfter(attempts-1)))
 	}
+}
+
+// retryAfter is how long to wait after the n-th attempt in a row (0 is the first) without an answer, while somebody waits for one.
+func retryAfter(n int) time.Duration {
+	return backoff.Jitter(backoff.Exponential(n, 5*time.Millisecond, 250*time.Millisecond))
 }
 
 // pause waits for d, ctx or Shutdown.
@@ -201,6 +195,14 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-c.closing:
 	}
+}
+
+// wait is pause for what goes on after Shutdown was called; false when ctx ends, or Shutdown has lost patience.
+func (c *core) wait(ctx context.Context, d time.Duration) bool {
+	call := c.bounded(ctx, d)
+	defer call.Stop()
+	<-call.Done()
+	return ctx.Err() == nil && c.life.Err() == nil
 }
 
 // unavailable is the error of an acquire whose last attempts went unanswered, the last with err, which may be nil.

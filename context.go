@@ -2,6 +2,7 @@ package picket
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/picket-go/picket/fence"
 )
@@ -34,6 +35,9 @@ func (c *core) heldBy(ctx context.Context, key string) *Lease {
 	}
 	return nil
 }
+
+// sameStore compares stores that a user may have made of anything.
+func sameStore(a, b Store) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
 // child is a context of a lease, and how it ends.
 type child struct {

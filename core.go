@@ -2,7 +2,6 @@ package picket
 
 import (
 	"context"
-	"os"
 	"sync"
 	"time"
 
@@ -167,11 +166,3 @@ func (c *core) stopping() bool {
 		return false
 	}
 }
-
-// Who we are, for Holder: asked once, since an acquire asks for nothing else of the system.
-var hostname = sync.OnceValue(func() string {
-	h, _ := os.Hostname() // an operator can do without
-	return h
-})
-
-var pid = os.Getpid()

@@ -71,27 +71,6 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 // Unwrap returns the ctx error and its cause if ctx ended the wait.
 func (e *BusyError) Unwrap() []error { return e.cause }
 
-// String returns the holder as operators read it, without its claim id, which is a capability: whoever knows it can release. The zero Holder is "".
-func (h Holder) String() string {
-	var parts []string
-	if h.Host != "" {
-		parts = append(parts, printable(h.Host))
-	}
-	if h.PID != 0 {
-		parts = append(parts, "pid "+strconv.Itoa(h.PID))
-	}
-	if h.Label != "" {
-		parts = append(parts, "("+printable(h.Label)+")")
-	}
-	if !h.Since.IsZero() {
-		parts = append(parts, "since "+h.Since.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
-	}
-	if len(parts) == 0 && h.ID != "" {
-		return "another claim"
-	}
-	return strings.Join(parts, " ")
-}
-
 // LostError says which lease ended and why.
 type LostError struct {
 	Key    string
@@ -163,9 +142,17 @@ func named(op, key string, err error) error {
 	return &lineError{"picket: " + op + " " + quote(key) + ": " + strings.TrimPrefix(oneLine(err.Error()), "picket: "), []error{err}}
 }
 
+// failed is the error of a request that leaves nothing to undo: what the store answered, or that it did not.
+func failed(ctx context.Context, op, key string, err error) error {
+	if definite(err) {
+		return named(op, key, err)
+	}
+	return silence(ctx, "picket: "+op+" "+quote(key)+": store is unavailable", ErrUnavailable, err)
+}
+
 // silence is the error of a request that got no answer: the last attempt ended with err, which may be nil.
 func silence(ctx context.Context, text string, sentinel, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if outOfTime(err) {
 		err = nil // our own bound; the caller's ctx speaks for itself
 	}
 	return explain(text, sentinel, append([]error{err}, ctxErrors(ctx)...)...)
@@ -194,14 +181,13 @@ func definite(err error) bool {
 	return errors.Is(err, ErrRefused) || errors.Is(err, ErrUnsupported) || errors.Is(err, ErrInvalid)
 }
 
-func oneLine(s string) string {
-	return strings.NewReplacer("\r\n", "; ", "\n", "; ", "\r", "; ").Replace(s)
+// outOfTime reports whether err only says that an attempt was given up.
+func outOfTime(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// printable keeps a name that came from elsewhere from steering a terminal.
-func printable(s string) string {
-	q := strconv.Quote(s)
-	return q[1 : len(q)-1]
+func oneLine(s string) string {
+	return strings.NewReplacer("\r\n", "; ", "\n", "; ", "\r", "; ").Replace(s)
 }
 
 // unsent reports whether err says that nothing left this process.

@@ -19,11 +19,10 @@ type Lease struct {
 	set     *settings
 	token   atomic.Int64
 	granted lease.Instant
-	fixed   bool // no renewals
 	endless bool // the store's lease does not end with time
 
 	mu       sync.Mutex
-	claim    *Claim // of the place, which is nobody else's any more; only TTL changes
+	claim    *Claim // of the place, which is nobody else's any more; only TTL changes, and MinHold when it is discarded
 	terms    lease.Terms
 	window   lease.Window
 	state    State
@@ -53,16 +52,16 @@ type Lease struct {
 var _ fence.Lease = (*Lease)(nil)
 
 func newLease(l *Locker, p *pending, g Grant, t0 lease.Instant) *Lease {
-	le := &Lease{core: l.core, set: &l.set, granted: t0, fixed: l.set.fixed, claim: &p.claim, terms: l.set.terms(t0), doubt: p.doubt, slot: -1}
+	le := &Lease{core: l.core, set: &l.set, granted: t0, claim: &p.claim, terms: l.set.terms(t0), doubt: p.doubt, slot: -1}
 	le.token.Store(g.Token)
 	ttl := p.claim.TTL
 	switch {
-	case g.TTL == NoExpiry && !le.fixed:
+	case g.TTL == NoExpiry && !le.set.fixed:
 		ttl, le.endless = NoExpiry, true
 	case g.TTL > 0 && g.TTL != NoExpiry:
 		ttl = g.TTL
 	}
-	if le.fixed {
+	if le.set.fixed {
 		ttl = min(ttl, p.claim.TTL)
 	}
 	le.window = le.terms.Window(t0, ttl)
@@ -137,7 +136,7 @@ func (l *Lease) lostOrReleased() error {
 // discard releases a lease that nobody was told of, behind the caller's back: nobody has worked under it, so it leaves no MinHold.
 func (l *Lease) discard(ctx context.Context) {
 	l.mu.Lock()
-	l.claim.MinHold, l.untold = 0, true
+	l.claim.MinHold, l.untold, l.release.owned = 0, true, true
 	claim := *l.claim
 	l.mu.Unlock()
 	claim.Doubt = true // if the release goes unanswered
@@ -170,13 +169,6 @@ func (f later) run() {
 	}
 }
 
-// runBeside runs f for who works for all leases: with loud, observers are told, who may take their time, and must not hold up the others.
-func (c *core) runBeside(f later, loud bool) {
-	if !loud || !c.spawn(f.run) {
-		f.run()
-	}
-}
-
 // live reports whether the lease can still end by itself: it is neither over nor given back. mu is held, here and below.
 func (l *Lease) live() bool { return l.state < StateLost && !l.release.begun }
 
@@ -193,6 +185,18 @@ func (l *Lease) advance(now lease.Instant) (after later) {
 		after = append(after, l.change(StateLost, l.loss), l.over())
 	}
 	return after
+}
+
+// beside is f for who works for all leases: if observers are to be told, who may take their time, it runs beside and holds up nobody.
+func (l *Lease) beside(f later) later {
+	if len(l.events) == 0 {
+		return f
+	}
+	return later{func() {
+		if !l.core.spawn(f.run) {
+			f.run()
+		}
+	}}
 }
 
 // reason is why the clock ends the lease.
@@ -291,27 +295,26 @@ func (l *Lease) tellOf(event func()) {
 
 // nextRenewal is when to renew after a success whose request left at t0.
 func (l *Lease) nextRenewal(t0 lease.Instant) lease.Instant {
-	if l.fixed {
+	if l.set.fixed {
 		return lease.Forever
 	}
 	return l.terms.RenewAt(t0, l.window)
 }
 
-// renewed takes the answer to a renewal that left at t0 with the TTL asked, in the given epoch of the TTL; answered is false when there was none. It reports whether the
-// lease still needed one.
-func (l *Lease) renewed(t0 lease.Instant, asked time.Duration, epoch int, err error, answered bool) bool {
+// renewed takes the outcome of n, which left at t0. It reports whether the lease still needed a renewal.
+func (l *Lease) renewed(n *renewal, t0 lease.Instant, err error) bool {
 	now := l.core.clock.now() // the renewer has looked, and Check will
 	l.mu.Lock()
+	after := l.advance(now) // a renewal that is under way at the end has had no answer
 	l.renewing = false
-	after := l.advance(now)
 	needed := l.live()
 	switch {
 	case l.state >= StateEnding || l.release.begun: // a late success revives nothing
-	case answered && errors.Is(err, ErrLost):
+	case errors.Is(err, ErrLost):
 		after = append(after, l.lose(err, now)...)
-	case answered && err == nil:
-		if epoch == l.epoch {
-			after = append(after, l.extend(t0, asked, false))
+	case err == nil:
+		if n.epoch == l.epoch {
+			after = append(after, l.extend(t0, n.claim.TTL, false))
 		}
 	default:
 		l.failures++
@@ -320,10 +323,10 @@ func (l *Lease) renewed(t0 lease.Instant, asked time.Duration, epoch int, err er
 			after = append(after, l.change(StateJeopardy, err))
 		}
 	}
-	loud := len(l.events) > 0
+	after = l.beside(after)
 	l.mu.Unlock()
 	l.core.renewer.fix(l)
-	l.core.runBeside(after, loud)
+	after.run()
 	return needed
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/picket-go/picket/internal/backoff"
 	"github.com/picket-go/picket/internal/bound"
 	"github.com/picket-go/picket/internal/lease"
 )
@@ -137,7 +136,7 @@ func (q *line) stand() {
 	}
 }
 
-// sent takes the outcome of a request for the place that was made for w; next is the turn that goes on if it was granted, newTurn if one begins.
+// sent takes the outcome of a request for the place that was made for w; next is the turn that goes on if it was granted, beginTurn if one begins.
 func (c *core) sent(ctx context.Context, w *waiter, le *Lease, err error, next turn) {
 	now := c.clock.now()
 	c.mu.Lock()
@@ -206,7 +205,7 @@ func (q *line) fail(w *waiter, err error, now lease.Instant) {
 	}
 	q.failure = err
 	w.fails++
-	w.due = now + backoff.Jitter(backoff.Exponential(w.fails-1, 5*time.Millisecond, 250*time.Millisecond))
+	w.due = now + retryAfter(w.fails-1)
 	for _, x := range q.waiters {
 		if x.silence(now) >= x.locker.set.term() {
 			x.wake()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/picket-go/picket/internal/lease"
 )
@@ -77,13 +76,8 @@ func (l *Locker) entered(ctx context.Context, key string, how func(*Locker, cont
 
 // admit refuses what could never be granted, before anything is sent; after nil the caller has entered the core.
 func (l *Locker) admit(ctx context.Context, key string) error {
-	switch {
-	case l.set.err != nil:
-		return l.set.err
-	case key == "":
-		return invalid("the key is empty")
-	case len(key) > maxKey:
-		return invalid("the key has %d bytes, more than %d", len(key), maxKey)
+	if err := l.askable(key); err != nil {
+		return err
 	}
 	over := ctx.Err() != nil // before it enters: a ctx that is nil panics here, and the caller may live on
 	if err := l.core.enter(); err != nil {
@@ -96,10 +90,20 @@ func (l *Locker) admit(ctx context.Context, key string) error {
 	return nil
 }
 
-const maxKey = 512
+// askable refuses what no store is asked for.
+func (l *Locker) askable(key string) error {
+	switch {
+	case l.set.err != nil:
+		return l.set.err
+	case key == "":
+		return invalid("the key is empty")
+	case len(key) > maxKey:
+		return invalid("the key has %d bytes, more than %d", len(key), maxKey)
+	}
+	return nil
+}
 
-// sameStore compares stores that a user may have made of anything.
-func sameStore(a, b Store) bool { return reflect.ValueOf(a).Comparable() && a == b }
+const maxKey = 512
 
 // Do acquires key, runs fn, releases. fn's ctx is a child of ctx that also ends, with a *LostError as cause, before the lease can end.
 // Do returns nil only if fn returned nil and the lease was good when it returned; it returns after fn has returned, also when fn panics.
@@ -175,22 +179,16 @@ func (e ranError) As(target any) bool {
 
 // Inspect tells what the store knows of key; a free key is a Status, not an error. It is ErrUnavailable after 3 s without answer.
 func (l *Locker) Inspect(ctx context.Context, key string) (Status, error) {
-	if l.set.err != nil {
-		return Status{}, l.set.err
-	}
-	if key == "" || len(key) > maxKey {
-		return Status{}, invalid("the key has %d bytes: 1 to %d are possible", len(key), maxKey)
+	if err := l.askable(key); err != nil {
+		return Status{}, err
 	}
 	call := l.core.bounded(ctx, tryBound)
 	defer call.Stop()
 	st, err := l.core.store.Inspect(call, key)
-	switch {
-	case err == nil:
-		return st, nil
-	case definite(err):
-		return Status{}, named("inspect", key, err)
+	if err != nil {
+		return Status{}, failed(ctx, "inspect", key, err)
 	}
-	return Status{}, silence(ctx, "picket: inspect "+quote(key)+": store is unavailable", ErrUnavailable, err)
+	return st, nil
 }
 
 // Shutdown refuses new claims and ends waiting ones with ErrClosed, cancels the contexts of held leases with cause ErrClosed, and waits for their

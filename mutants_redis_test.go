@@ -114,7 +114,7 @@ var luaMutants = []mutant{
 	},
 	{
 		"a late release does not end the lock delay", "3.5",
-		[]edit{{claimLua, "mine(l, id), lost(l, id)", "mine(l, id) and (stamp(l) or measure(l) or live(l)), lost(l, id)"}, {claimSimpleLua, "'0', '25') == id", "'0', '25') == id and find(pcall('GET', keys[k]), ' delay=0 ', 1, true)"}},
+		[]edit{{claimLua, "local held = mine(l, id)", "local held = mine(l, id) and (stamp(l) or measure(l) or live(l))"}, {claimSimpleLua, "'0', '25') == id", "'0', '25') == id and find(pcall('GET', keys[k]), ' delay=0 ', 1, true)"}},
 		[]string{ghost},
 		"delays",
 	},
@@ -132,7 +132,7 @@ var luaMutants = []mutant{
 	},
 	{
 		"a release is for anybody", "3.5",
-		[]edit{{claimLua, "  local held, answer = mine(l, id), lost(l, id)", "  local held, answer = l.rec ~= nil, lost(l, id)"}},
+		[]edit{{claimLua, "local held = mine(l, id)", "local held = l.rec ~= nil"}},
 		[]string{notItsOwn},
 		"",
 	},
@@ -370,7 +370,10 @@ var redisMutants = []mutant{
 	},
 	{
 		"go-redis repeats what had no answer", "3.1",
-		[]edit{{"redisstore/script.go", "func (once) NoRetry() bool { return true }", "func (once) NoRetry() bool { return false }"}},
+		[]edit{ // a client that is taken as it is has retries of its own
+			{"redisstore/script.go", "func (once) NoRetry() bool { return true }", "func (once) NoRetry() bool { return false }"},
+			{"redisstore/node.go", "	o.MaxRetries = 0", "	o.MaxRetries = 3"},
+		},
 		[]string{falseLoss},
 		"links",
 	},

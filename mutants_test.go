@@ -106,7 +106,7 @@ var mutants = []mutant{
 	},
 	{
 		"the deadline of a renewal counts from the reply", "3.2",
-		[]edit{{"batch.go", "needed := n.lease.renewed(t0, n.claim.TTL, n.epoch, err, true)\n", "needed := n.lease.renewed(c.clock.now(), n.claim.TTL, n.epoch, err, true)\n"}},
+		[]edit{{"batch.go", "needed := n.lease.renewed(n, t0, err)\n", "needed := n.lease.renewed(n, c.clock.now(), err)\n"}},
 		[]string{unfounded, twoTold},
 		"",
 	},

@@ -15,7 +15,7 @@ type Option func(*settings)
 type settings struct {
 	ttl, maxWait, maxHold, minHold, lockDelay time.Duration
 	margins                                   lease.Margins
-	fixed                                     bool
+	fixed                                     bool // no renewals
 	label                                     string
 	observers                                 []*Observer // by identity: one that several Lockers share sees a batch once
 	err                                       error       // the first option that made no sense
@@ -84,7 +84,8 @@ func WithTTL(d time.Duration) Option {
 	}
 }
 
-// WithMaxWait bounds the waiting of Acquire and Do apart from ctx; then the error is a plain *BusyError. Default: no bound. Zero and less are ErrInvalid (use Try…).
+// WithMaxWait bounds the waiting of Acquire and Do apart from ctx; then the error is a plain *BusyError, or ErrUnavailable if the store was silent. Default: no bound.
+// Zero and less are ErrInvalid (use Try…).
 func WithMaxWait(d time.Duration) Option {
 	return func(s *settings) {
 		if d <= 0 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/picket-go/picket/internal/backoff"
 	"github.com/picket-go/picket/internal/bound"
 	"github.com/picket-go/picket/internal/lease"
 )
@@ -18,7 +17,7 @@ type release struct {
 	final    bool
 	err      error
 	wait     chan struct{} // made by who waits for the running one
-	owned    bool          // it runs on a goroutine of the core
+	owned    bool          // Shutdown waits for its calls, and ends them when it loses patience; not those of a caller that comes later
 	unheard  bool          // an attempt went unanswered: "not yours" may be its late success
 	reported bool          // the state has been changed
 }
@@ -43,13 +42,6 @@ func (l *Lease) Release(ctx context.Context) error {
 		ctx = context.WithoutCancel(ctx)
 	}
 	return l.giveBack(ctx)
-}
-
-// own marks the running release as one without its caller: Shutdown waits for it, but not longer than it has patience.
-func (l *Lease) own() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.release.owned = true
 }
 
 // await waits for the running release; mu is held on entry.
@@ -92,10 +84,7 @@ func (l *Lease) giveBack(ctx context.Context) (err error) {
 		}
 	}()
 	err = l.sendRelease(ctx)
-	left = errors.Is(err, ErrUncertain) && ctx.Err() != nil && l.core.spawn(func() {
-		l.own()
-		_ = l.giveBack(context.WithoutCancel(ctx))
-	})
+	left = errors.Is(err, ErrUncertain) && ctx.Err() != nil && l.core.spawn(func() { _ = l.giveBack(context.WithoutCancel(ctx)) })
 	return err
 }
 
@@ -147,9 +136,9 @@ func (l *Lease) conclude(to State, err error, final bool) {
 // sendRelease asks the store until it answers, for 3 s or the rest of the lease.
 func (l *Lease) sendRelease(ctx context.Context) error {
 	c := l.core
-	counted := c.hold() // Shutdown waits for the calls that it tells to end
-	if counted {
+	if c.hold() {
 		defer c.leave()
+		l.own()
 	}
 	now := c.clock.now()
 	claim, deadline, lost, denied := l.releaseTerms()
@@ -165,7 +154,7 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 		now = c.clock.now()
 	}
 	for n := 0; ; n++ {
-		call := l.releaseCall(ctx, counted, min(until, now+l.set.attemptBound()))
+		call := l.releaseCall(ctx, min(until, now+l.set.attemptBound()))
 		err := c.store.Release(call, claim)
 		call.Stop()
 		switch {
@@ -180,7 +169,7 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 		if !unsent(err) {
 			l.markUnheard()
 		}
-		pause := backoff.Jitter(backoff.Exponential(n, 10*time.Millisecond, 250*time.Millisecond))
+		pause := retryAfter(n)
 		if until-c.clock.now() <= pause || !c.wait(ctx, pause) {
 			return l.uncertain(context.WithoutCancel(ctx), err)
 		}
@@ -188,16 +177,22 @@ func (l *Lease) sendRelease(ctx context.Context) error {
 	}
 }
 
-// releaseCall is bounded by Shutdown's patience if that has to wait for the release; a caller that comes later may still give a lease back.
-func (l *Lease) releaseCall(ctx context.Context, counted bool, until lease.Instant) *bound.Context {
+func (l *Lease) own() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release.owned = true
+}
+
+// releaseCall bounds one call of the running release.
+func (l *Lease) releaseCall(ctx context.Context, until lease.Instant) *bound.Context {
 	c := l.core
 	l.mu.Lock()
-	owned := l.release.owned || l.untold
+	owned := l.release.owned
 	l.mu.Unlock()
-	if !counted && !owned {
-		return bound.Until(ctx, c.clock.at(until))
+	if owned {
+		return c.until(ctx, until)
 	}
-	return c.until(ctx, until)
+	return bound.Until(ctx, c.clock.at(until))
 }
 
 func (l *Lease) releaseTerms() (claim Claim, deadline lease.Instant, lost, denied bool) {
@@ -244,12 +239,4 @@ func (l *Lease) uncertain(ctx context.Context, err error) error {
 		text += fmt.Sprintf(", the key is free in %s at the latest", max(0, left).Round(time.Millisecond))
 	}
 	return silence(ctx, text, ErrUncertain, err)
-}
-
-// wait waits for d; false when ctx ends, or Shutdown has lost patience.
-func (c *core) wait(ctx context.Context, d time.Duration) bool {
-	call := c.bounded(ctx, d)
-	defer call.Stop()
-	<-call.Done()
-	return ctx.Err() == nil && c.life.Err() == nil
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/picket-go/picket/internal/backoff"
 	"github.com/picket-go/picket/internal/lease"
 )
 
@@ -27,16 +26,14 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 		t0 := c.clock.now()
 		claim := l.claimFor(terms, t0)
 		err := c.renewOne(ctx, claim, min(until-t0, l.set.attemptBound()))
-		pause := backoff.Jitter(backoff.Exponential(n, 5*time.Millisecond, 250*time.Millisecond))
+		pause := retryAfter(n)
 		switch {
 		case err == nil:
 			return l.retime(t0, terms, claim.TTL)
 		case errors.Is(err, ErrLost):
 			return l.denyBy(err)
-		case definite(err):
-			return named("renew", l.Key(), err)
-		case ctx.Err() != nil || c.stopping() || until-c.clock.now() <= pause:
-			return silence(ctx, fmt.Sprintf("picket: renew %q: store is unavailable", l.Key()), ErrUnavailable, err)
+		case definite(err), ctx.Err() != nil, c.stopping(), until-c.clock.now() <= pause:
+			return failed(ctx, "renew", l.Key(), err)
 		}
 		c.pause(ctx, pause)
 	}
@@ -128,7 +125,7 @@ func (l *Lease) denyBy(err error) error {
 	return l.Check()
 }
 
-// Confirm asks the store and returns its remaining time for this lease, or a *LostError.
+// Confirm asks the store and returns its remaining time for this lease; a *LostError or ErrReleased if it is over, ErrUnavailable after 3 s without answer.
 func (l *Lease) Confirm(ctx context.Context) (time.Duration, error) {
 	if err := l.lostOrReleased(); err != nil {
 		return 0, err
@@ -137,7 +134,7 @@ func (l *Lease) Confirm(ctx context.Context) (time.Duration, error) {
 	defer call.Stop()
 	st, err := l.core.store.Inspect(call, l.Key())
 	if err != nil {
-		return 0, l.unconfirmed(ctx, err)
+		return 0, failed(ctx, "confirm", l.Key(), err)
 	}
 	if st.State == StatusHeld && st.Holder.ID == l.claim.ID {
 		return st.Remaining, l.lostOrReleased() // it may have ended meanwhile
@@ -150,18 +147,12 @@ func (l *Lease) Confirm(ctx context.Context) (time.Duration, error) {
 	case errors.Is(err, ErrLost):
 		return 0, l.denyBy(err)
 	default:
-		return 0, l.unconfirmed(ctx, err)
+		return 0, failed(ctx, "confirm", l.Key(), err)
 	}
 }
 
-func (l *Lease) unconfirmed(ctx context.Context, err error) error {
-	if definite(err) {
-		return named("confirm", l.Key(), err)
-	}
-	return silence(ctx, fmt.Sprintf("picket: confirm %q: store is unavailable", l.Key()), ErrUnavailable, err)
-}
-
-// Reissue mints a token above the given one for this lease and returns it; ErrUnsupported where the store cannot.
+// Reissue mints a token above the given one for this lease and returns it; ErrUnsupported where the store cannot, ErrRefused where it must not, ErrUncertain after 3 s without
+// answer: then Token is as it was, and the store's may be larger.
 func (l *Lease) Reissue(ctx context.Context, above int64) (int64, error) {
 	if err := l.Check(); err != nil {
 		return 0, err

@@ -469,3 +469,29 @@ func TestBadReportsCountForNothing(t *testing.T) {
 		release(t, le)
 	})
 }
+
+// An answer that comes when the contexts end is late: whether the timer or the answer is first, the reason is the same.
+func TestARenewalThatIsUnderWayAtTheEndIsOneWithoutAnAnswer(t *testing.T) {
+	got := map[picket.Reason]int{}
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			store := onMemory()
+			began := time.Now()
+			store.renew = func(_ context.Context, cs []picket.Claim, report func(int, error)) {
+				time.Sleep(time.Until(began.Add(28198 * time.Millisecond))) // 30 s without drift and grace
+				for i := range cs {
+					report(i, nil)
+				}
+			}
+			le := acquire(t, picket.New(store), "k")
+			<-le.Done()
+			if lost, ok := errors.AsType[*picket.LostError](le.Check()); ok {
+				got[lost.Reason]++
+			}
+			_ = le.Release(t.Context())
+		})
+	}
+	if got[picket.ReasonUnreachable] != 50 {
+		t.Errorf("reasons: %v, want unreachable only", got)
+	}
+}

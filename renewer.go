@@ -109,12 +109,12 @@ func (r *renewer) fire() {
 	now := r.core.clock.exact()
 	var renew []*renewal
 	for _, l := range r.take(now) {
-		n, after, loud := l.tick(now)
+		n, after := l.tick(now)
 		if n != nil {
 			renew = append(renew, n)
 		}
 		r.fix(l)
-		r.core.runBeside(after, loud)
+		after.run()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,15 +34,6 @@ type Grant struct {
 	Waiters int           // others in the queue, -1 unknown: bounds local hand-off
 }
 
-// Holder is who an operator looks for.
-type Holder struct {
-	ID    string // the claim's
-	Host  string
-	PID   int
-	Since time.Time // milliseconds, the store's clock where it has one
-	Label string
-}
-
 // What Status.State says.
 const (
 	StatusFree    = "free"

@@ -8,7 +8,7 @@ import (
 // resourceKey makes each resource a context key of its own, so that nested locks do not hide each other.
 type resourceKey string
 
-// NewContext binds l to resource. picket.Do and Lease.Context bind a lease to its key; bind others by hand when resource and key differ.
+// NewContext binds l to resource. picket's Locker.Do and Lease.Context bind a lease to its key; bind others by hand when resource and key differ.
 func NewContext(ctx context.Context, resource string, l Lease) context.Context {
 	return context.WithValue(ctx, resourceKey(resource), l)
 }

@@ -21,7 +21,7 @@ type Lease interface {
 	Check() error
 }
 
-// Memory remembers the highest token per resource; what httpfence needs from SQL, Redis or a Gate.
+// Memory remembers the highest token per resource. A Gate is one; another may be in a database.
 type Memory interface {
 	// Admit returns nil and remembers token if no larger one has been seen for resource, else a *StaleTokenError. Any other error means that nothing is known
 	// about token: the caller must not go on.

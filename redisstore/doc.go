@@ -13,14 +13,15 @@
 // "%25", "%7B" and "%7D", so that distinct names never share a key.
 //
 // Each operation is one script, sent at most once: go-redis repeats commands whose reply was lost, which would count a grant twice. A caller leaves when its ctx ends,
-// whatever the network does; the call then goes on behind its back for at most a second.
+// whatever the network does; the call then goes on behind its back for at most a second, and one for a grant for as long as WithReplicas and WithAOF may wait beside it.
 //
 // Operations combine: those that come while calls are under way leave together, up to 64 in one call, each with its own answer. One that finds nothing under way is sent
 // alone and at once. WithoutCombining turns that off. On a Cluster, where a script must stay in one slot, they leave as one pipeline to each node.
 //
 // What AddHook has added to the client, such as tracing, sees the store's calls if the client's ContextTimeoutEnabled is set; with WithReplicas and WithAOF its ReadTimeout
-// and WriteTimeout must also be a second more than those wait. On a Cluster these are the hooks of the nodes' clients (OnNewNode). Otherwise the store bounds its calls with the client's WithTimeout, which drops hooks. A hook must not keep a
-// command or its arguments, which are used again, and must not panic: some calls run on goroutines of the store.
+// and WriteTimeout must also be a second more than those wait. On a Cluster these are the hooks of the nodes' clients (OnNewNode). Otherwise the store bounds its calls with
+// the client's WithTimeout, which drops hooks. A hook must not keep a command or its arguments, which are used again, must not send it again, as a release that finds its own
+// work done looks like a lost lease, and must not panic: some calls run on goroutines of the store.
 //
 // # What it rests on
 //

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -159,6 +160,22 @@ func (e *entry) leaving(c picket.Claim, mark string) {
 		e.text = append(e.text, " 0"...)
 	}
 	e.end()
+}
+
+// arguments writes those of a call for es to args, which may be nil: first all keys, then all the rest.
+func arguments(es []*entry, args []any) []any {
+	args = slices.Grow(args[:0], places+len(es)*mostWords)[:places]
+	for _, e := range es {
+		for i := range e.keys {
+			args = append(args, &e.words[i])
+		}
+	}
+	for _, e := range es {
+		for i := e.keys; i < e.n; i++ {
+			args = append(args, &e.words[i])
+		}
+	}
+	return args
 }
 
 // tell hands the outcome to whoever waits for it.

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -50,19 +49,3 @@ func (f *flight) Err() error {
 
 // Value is the caller's, if the flight is for one claim.
 func (f *flight) Value(key any) any { return f.values.Value(key) }
-
-// arguments writes those of a call for es to args, which may be nil: first all keys, then all the rest.
-func arguments(es []*entry, args []any) []any {
-	args = slices.Grow(args[:0], places+len(es)*mostWords)[:places]
-	for _, e := range es {
-		for i := range e.keys {
-			args = append(args, &e.words[i])
-		}
-	}
-	for _, e := range es {
-		for i := e.keys; i < e.n; i++ {
-			args = append(args, &e.words[i])
-		}
-	}
-	return args
-}

@@ -139,29 +139,24 @@ func (n *node) yieldAll(ctx context.Context, names []string, yield func(picket.S
 
 // inspect reports on several locks whose keys were found here.
 func (n *node) inspect(ctx context.Context, names []string) ([]answer, error) {
-	if n.store.cluster == nil {
-		return n.store.call(ctx, n.store.inspection(names...))
-	}
-	rs := make([]request, len(names))
-	for i, name := range names {
-		rs[i] = n.store.inspection(name)
+	var rs []request
+	for some := range slices.Chunk(names, n.store.together(len(names))) {
+		rs = append(rs, n.store.inspection(some...))
 	}
 	out, err := send(ctx, n.store, callBound, func(ctx context.Context) ([]outcome, error) { return n.deliver(ctx, n.client, rs, false), nil })
 	if err != nil {
 		return nil, n.store.failed(ctx, subject{op: "list"}, err)
 	}
-	all := make([]answer, len(names))
+	var all []answer
 	for i, o := range out {
-		var one []answer
-		if _, moves := errors.AsType[*redirect](o.err); moves {
-			one, err = n.store.call(ctx, rs[i])
-		} else if err = o.err; err == nil {
-			one, err = answers(rs[i], o.raw)
+		some, err := o.answers(rs[i])
+		if _, moves := errors.AsType[*redirect](err); moves {
+			some, err = n.store.call(ctx, rs[i])
 		}
 		if err != nil {
 			return nil, n.store.failed(ctx, subject{op: "list"}, err)
 		}
-		all[i] = one[0]
+		all = append(all, some...)
 	}
 	return all, nil
 }

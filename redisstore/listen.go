@@ -191,13 +191,13 @@ func (l *listener) add(id, record string, n *node) (*watch, error) {
 
 // assign gives ch to the subscriber at n. mu is held, as it is for detach.
 func (l *listener) assign(ch *channel, n *node) error {
-	e := l.subscribers[n]
-	if e == nil {
-		e = &subscriber{l: l, node: n, kick: make(chan signal, 1)}
-		l.subscribers[n] = e
+	s := l.subscribers[n]
+	if s == nil {
+		s = &subscriber{l: l, node: n, kick: make(chan signal, 1)}
+		l.subscribers[n] = s
 	}
-	ch.from = e
-	return e.open()
+	ch.from = s
+	return s.open()
 }
 
 func (l *listener) remove(id string, w *watch) {

@@ -29,13 +29,10 @@ type migration struct {
 	e    *entry  // nil, or the claim that r is for
 }
 
-func newMigration(from *node, r request) *migration { return &migration{from: from, r: r} }
-
 // migrate is ask while the slot is being moved.
 func (s *Store) migrate(ctx context.Context, from *node, e *entry) (answer, error) {
 	es := []*entry{e}
-	m := newMigration(from, claimRequest(es, arguments(es, e.args[:])))
-	m.e = e
+	m := &migration{from: from, r: claimRequest(es, arguments(es, e.args[:])), e: e}
 	about := e.subject
 	call := bound.New(ctx, s.patience())
 	defer call.Stop()

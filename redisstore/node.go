@@ -73,7 +73,7 @@ func bounded(c *redis.Client, d time.Duration) *redis.Client {
 	b := c.WithTimeout(d)
 	o := b.Options() // WithTimeout gave it its own
 	o.ContextTimeoutEnabled = true
-	o.MaxRetries = 0 // of HELLO, on a connection that the server has closed; the rest is never sent twice
+	o.MaxRetries = 0 // nothing may be sent twice; HELLO would be, on a connection that the server has closed
 	b.AddHook(admission{})
 	return b
 }

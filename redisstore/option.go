@@ -15,17 +15,18 @@ type settings struct {
 	prefix   string
 	replicas durability
 	aof      durability
-	local    int // WAITAOF's own server: 0 or 1
 	report   func(*ReplicasError)
 	apart    bool  // each claim travels in a call of its own
 	err      error // the first option that made no sense
 }
 
-// durability is how many servers must have a grant before it counts, and how long to wait for them.
+// durability is how many replicas must have a grant before it counts, and how long to wait for them.
 type durability struct {
 	count   int
-	timeout time.Duration
+	timeout time.Duration // 0: it was not asked for
 }
+
+func (d durability) asked() bool { return d.timeout > 0 }
 
 func (s *settings) refuse(format string, args ...any) {
 	if s.err == nil {
@@ -45,9 +46,9 @@ func WithPrefix(prefix string) Option {
 
 const maxWait = time.Minute
 
-func (s *settings) wait(option string, n int, timeout time.Duration) durability {
-	if n < 1 {
-		s.refuse("%s of %d: want at least 1", option, n)
+func (s *settings) wait(option string, n, least int, timeout time.Duration) durability {
+	if n < least {
+		s.refuse("%s of %d: want at least %d", option, n, least)
 	}
 	if timeout < time.Millisecond || timeout > maxWait {
 		s.refuse("timeout %s of %s is not between 1ms and %s", timeout, option, maxWait)
@@ -60,17 +61,13 @@ func (s *settings) wait(option string, n int, timeout time.Duration) durability 
 //
 // It narrows the window in which a failover forgets a lock and does not close it: Sentinel may promote a replica that was not among the n.
 func WithReplicas(n int, timeout time.Duration) Option {
-	return func(s *settings) { s.replicas = s.wait("WithReplicas", n, timeout) }
+	return func(s *settings) { s.replicas = s.wait("WithReplicas", n, 1, timeout) }
 }
 
 // WithAOF makes a grant count only when the server, and n replicas beside it, have written it to their append-only files within timeout (WAITAOF, Redis 7.2 or later);
 // else as with WithReplicas. n may be 0. Default: none.
 func WithAOF(n int, timeout time.Duration) Option {
-	return func(s *settings) {
-		s.aof = s.wait("WithAOF", n+1, timeout)
-		s.aof.count--
-		s.local = 1
-	}
+	return func(s *settings) { s.aof = s.wait("WithAOF", n, 0, timeout) }
 }
 
 // WithoutCombining makes each acquire and each release a call of its own. By default those that come while calls are under way leave together, up to 64 in one call: under
@@ -80,7 +77,7 @@ func WithoutCombining() Option {
 }
 
 // WithReplicaReport makes renewals ask the replicas too, and calls f when too few acknowledged one in time: the lease goes on, but a failover may forget how long. f must
-// not block. Default: renewals do not ask.
+// not block. Without WithReplicas and WithAOF there is nothing to report. Default: renewals do not ask.
 func WithReplicaReport(f func(*ReplicasError)) Option {
 	return func(s *settings) {
 		if f == nil {

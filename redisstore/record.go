@@ -27,7 +27,6 @@ type record struct {
 	id         string
 	token      int64
 	ttl, delay time.Duration
-	since      time.Time
 	state      string
 	holder     picket.Holder
 }
@@ -52,7 +51,7 @@ func parseRecord(text string) (r record, ok bool) {
 		case "since":
 			var ms int64
 			ms, err = strconv.ParseInt(value, 10, 64)
-			r.since = time.UnixMilli(ms)
+			r.holder.Since = time.UnixMilli(ms)
 		case "state":
 			r.state = value
 		case "pid":
@@ -66,7 +65,6 @@ func parseRecord(text string) (r record, ok bool) {
 			return record{}, false
 		}
 	}
-	r.holder.Since = r.since
 	if r.id != nobody {
 		r.holder.ID = r.id
 	}

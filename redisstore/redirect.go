@@ -115,7 +115,7 @@ func (s *Store) follow(ctx context.Context, r request) (raw []any, err error) {
 		raw = o.raw
 		return o.err
 	}, func(n *node) (err error) {
-		m := newMigration(n, r)
+		m := &migration{from: n, r: r}
 		raw, err = m.run(ctx, m.try)
 		return err
 	})

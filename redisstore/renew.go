@@ -185,10 +185,7 @@ func (v *renewal) ask(ctx context.Context, which []int) []renewed {
 		return fail(err)
 	}
 	for k, n := 0, 0; k < len(out); k++ {
-		one, err := answers(rs[k], out[k].raw)
-		if out[k].err != nil {
-			err = out[k].err
-		}
+		some, err := out[k].answers(rs[k])
 		if err != nil {
 			about := rs[k].subject
 			reply, ok := errors.AsType[redis.Error](err)
@@ -198,7 +195,7 @@ func (v *renewal) ask(ctx context.Context, which []int) []renewed {
 			}
 			continue
 		}
-		for _, a := range one {
+		for _, a := range some {
 			all[n].answer = a
 			n++
 		}
@@ -206,14 +203,10 @@ func (v *renewal) ask(ctx context.Context, which []int) []renewed {
 	return all
 }
 
-// requests are one for all these claims, or on a Cluster one for each.
+// requests are those for these claims.
 func (v *renewal) requests(which []int) []request {
-	size := len(which)
-	if v.node.store.cluster != nil {
-		size = 1
-	}
 	var rs []request
-	for some := range slices.Chunk(which, size) {
+	for some := range slices.Chunk(which, v.node.store.together(len(which))) {
 		keys, args := make([]string, len(some)), make([]any, 0, 2*len(some))
 		for n, i := range some {
 			keys[n] = v.node.store.record(v.claims[i].Key)

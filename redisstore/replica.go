@@ -36,7 +36,7 @@ func (e *ReplicasError) Error() string {
 func (e *ReplicasError) Is(target error) bool { return target == picket.ErrUnavailable }
 
 // durable reports whether a grant counts only when others have it.
-func (s *Store) durable() bool { return s.set.replicas.count > 0 || s.set.local > 0 }
+func (s *Store) durable() bool { return s.set.replicas.asked() || s.set.aof.asked() }
 
 // carryDurably is carry, and waits for the replicas on the same connection: WAIT speaks of the writes of its own connection only. One WAIT is for all claims of the call.
 func (n *node) carryDurably(ctx context.Context, es []*entry, args []any) []any {
@@ -103,7 +103,7 @@ func (s *Store) patience() time.Duration {
 
 // wait asks how many servers have what conn has written. It answers before ctx ends: a call that is cut off does not tell what was missing.
 func (s *Store) wait(ctx context.Context, conn *redis.Conn) (*ReplicasError, error) {
-	if d := s.set.replicas; d.count > 0 {
+	if d := s.set.replicas; d.asked() {
 		got, err := count(ctx, conn, "wait", d.count, within(ctx, d.timeout))
 		if err != nil {
 			return nil, err
@@ -112,13 +112,14 @@ func (s *Store) wait(ctx context.Context, conn *redis.Conn) (*ReplicasError, err
 			return &ReplicasError{Got: sum(got), Want: d.count}, nil
 		}
 	}
-	if d := s.set.aof; s.set.local > 0 {
-		got, err := count(ctx, conn, "waitaof", s.set.local, d.count, within(ctx, d.timeout))
+	if d := s.set.aof; d.asked() {
+		const local = 1 // the server itself
+		got, err := count(ctx, conn, "waitaof", local, d.count, within(ctx, d.timeout))
 		if err != nil {
 			return nil, err
 		}
-		if len(got) < 2 || got[0] < s.set.local || got[1] < d.count {
-			return &ReplicasError{Got: sum(got), Want: s.set.local + d.count, AOF: true}, nil
+		if len(got) < 2 || got[0] < local || got[1] < d.count {
+			return &ReplicasError{Got: sum(got), Want: local + d.count, AOF: true}, nil
 		}
 	}
 	return nil, nil

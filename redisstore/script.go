@@ -122,6 +122,22 @@ type outcome struct {
 	err error
 }
 
+// answers are those that came for r.
+func (o outcome) answers(r request) ([]answer, error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	return answers(r, o.raw)
+}
+
+// together is how many of n locks one script call may be about: on a Cluster it must stay in one slot.
+func (s *Store) together(n int) int {
+	if s.cluster != nil {
+		return 1
+	}
+	return n
+}
+
 // exec runs the scripts of rs once each, in one pipeline. Each has its own outcome, and NOSCRIPT is the answer to one of them only. With asking they go to a server that is
 // being given their slot: ASKING lasts for one command.
 func exec(ctx context.Context, via sender, rs []request, asking bool) []outcome {

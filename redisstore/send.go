@@ -79,25 +79,25 @@ func send[T any](ctx context.Context, s *Store, limit time.Duration, f func(cont
 	case <-ctx.Done():
 		return got, unsentError{ctx.Err()}
 	}
-	type outcome struct {
+	type result struct {
 		got T
 		err error
 	}
-	done := make(chan outcome, 1)
+	done := make(chan result, 1)
 	call := bound.Detached(ctx, untilDeadline(ctx, limit))
 	err = s.crew.run(func() {
 		defer func() { <-s.slots }()
 		defer call.Stop()
 		got, err := f(call)
-		done <- outcome{got, err}
+		done <- result{got, err}
 	})
 	if err != nil {
 		<-s.slots
 		return got, err
 	}
 	select {
-	case o := <-done:
-		return o.got, o.err
+	case r := <-done:
+		return r.got, r.err
 	case <-ctx.Done():
 		return got, ctx.Err()
 	}

@@ -94,8 +94,8 @@ func (s *Store) adopt(client redis.UniversalClient) (err error) {
 }
 
 // Close ends the subscription and waits for calls that their callers have left, which takes about a second at most; or the client's ReadTimeout, if a node of a Cluster hangs
-// that go-redis has asked for its map. It returns ctx's error if ctx ends first. Calls after
-// it fail with picket.ErrClosed. Shut the Lockers down first; leases that are still held end with their TTL. The client stays open.
+// that go-redis has asked for its map. It returns ctx's error if ctx ends first. Calls after it fail with picket.ErrClosed. Shut the Lockers down first; leases that are still
+// held end with their TTL. The client stays open.
 func (s *Store) Close(ctx context.Context) error {
 	s.crew.dismiss()
 	s.listen.close()

@@ -33,7 +33,7 @@ func execute(args []string, s streams) int {
 func (p *program) newRoot() *cobra.Command {
 	var version bool
 	root := &cobra.Command{
-		Use:   "picket",
+		Use:   "picket [flags] COMMAND",
 		Short: "Run a command under a lock, and see who holds one",
 		Example: `  picket run nightly -- ./backup.sh        one at a time; others wait
   picket run -n nightly -- ./backup.sh     or give up at once with exit code 75
@@ -48,6 +48,8 @@ func (p *program) newRoot() *cobra.Command {
 		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
+
+		DisableFlagsInUseLine: true,
 
 		SuggestionsMinimumDistance: 2,
 	}

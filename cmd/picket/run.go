@@ -82,7 +82,7 @@ func (p *program) run(ctx context.Context, s *settings) error {
 	}
 	deadline := ""
 	if s.maxHold.value > 0 {
-		deadline = time.Now().Add(s.maxHold.value).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+		deadline = when(time.Now().Add(s.maxHold.value))
 	}
 	j.env = s.environ(os.Environ(), st, le, deadline)
 	if st.inherit != nil && !s.closeLock {
