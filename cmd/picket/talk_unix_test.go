@@ -65,6 +65,6 @@ func TestReaderOfStderrThatHasGoneEndsNoJob(t *testing.T) {
 func TestLogThatIsFullEndsNoJob(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	p := d.start("sh", "-c", `head -c 4096 /dev/zero >log; ulimit -f 8; exec "$0" run -v k -- sh -c 'exit 7' 2>>log`, binary)
+	p := d.start("sh", "-c", `head -c 4096 /dev/zero >log; ulimit -f 8; exec "$0" run -v k -- sh -c 'sleep 0.5; exit 7' 2>>log`, binary)
 	p.wantExit(7)
 }
