@@ -106,7 +106,7 @@ func (s *Store) locked(p place, r record, known bool, locks lockTable) bool {
 	_, answer := locks.of(p.lock())
 	mayBe := known && r.Held == markHeld && r.Process.fate(s.self) != dead
 	if answer == unlocked && mayBe {
-		// The table is not read in one piece: while others come and go a line may be missed.
+		// The lock may have come since: a list reads the table once.
 		_, answer = readLocks().of(p.lock())
 	}
 	if answer == unlocked && s.acceptsNet {

@@ -85,8 +85,14 @@ const silent = "no answer from the server"
 
 const clustered = "the server belongs to a Cluster: use redis.NewClusterClient"
 
+// turnedAway are the verdicts on what a server says before it hangs up.
+var turnedAway = []verdict{
+	{begins: "max number of clients", sentinel: picket.ErrUnavailable, advice: "the server takes no more connections: raise maxclients, or lower the clients' pool sizes"},
+	{begins: "DENIED", sentinel: picket.ErrRefused, advice: "the server is in protected mode: set a password, or protected-mode no"},
+}
+
 // verdicts on the error replies that Redis and Valkey give. All of them say that the command, or the claim's part of the script, was not executed.
-var verdicts = []verdict{
+var verdicts = append([]verdict{
 	{begins: "READONLY", sentinel: picket.ErrUnavailable, advice: "the server is a replica and takes no writes: connect to the master, or through Sentinel"},
 	{begins: "LOADING", sentinel: picket.ErrUnavailable, advice: "the server is loading its data, try again"},
 	{begins: "BUSY", sentinel: picket.ErrUnavailable, advice: "another script keeps the server busy: wait, or end it with SCRIPT KILL"},
@@ -121,13 +127,7 @@ var verdicts = []verdict{
 	{begins: "MOVED", sentinel: picket.ErrUnsupported, advice: clustered},
 	{begins: "ASK", sentinel: picket.ErrUnsupported, advice: clustered},
 	{begins: "CROSSSLOT", sentinel: picket.ErrUnsupported, advice: clustered},
-}
-
-// turnedAway are the verdicts on what a server says before it hangs up.
-var turnedAway = []verdict{
-	{begins: "max number of clients", sentinel: picket.ErrUnavailable, advice: "the server takes no more connections: raise maxclients, or lower the clients' pool sizes"},
-	{begins: "DENIED", sentinel: picket.ErrRefused, advice: "the server is in protected mode: set a password, or protected-mode no"},
-}
+}, turnedAway...)
 
 // sentinelVerdicts come first for what Sentinels answer, which have users of their own.
 var sentinelVerdicts = []verdict{
@@ -167,7 +167,7 @@ func refusal(about subject, text, key string, left error) error {
 		e.advice = fmt.Sprintf("the last token, in the Redis key %q, leaves no room for another below 2^53: lower the mark at the resource, then delete that key", rest)
 		return e
 	}
-	if !e.judge(verdicts) && !e.judge(turnedAway) {
+	if !e.judge(verdicts) {
 		e.sentinel, e.advice, e.unsent = picket.ErrUnavailable, "the server answered with an error", false
 	}
 	return e
@@ -250,7 +250,7 @@ func masterless(about subject, err, left error) error {
 		return e
 	}
 	e.cause = errors.New(reply.Error())
-	if !e.judge(sentinelVerdicts) && !e.judge(verdicts) && !e.judge(turnedAway) {
+	if !e.judge(sentinelVerdicts) && !e.judge(verdicts) {
 		e.advice = "Sentinel answered with an error"
 	}
 	e.unsent = true // to the server

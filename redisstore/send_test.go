@@ -128,6 +128,20 @@ func TestACallerLeavesOnTimeWhateverTheNetworkDoes(t *testing.T) {
 	}
 }
 
+// wantQuickClose closes s while its server is silent.
+func wantQuickClose(t *testing.T, s *redisstore.Store) {
+	t.Helper()
+	began := time.Now()
+	end, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if err := s.Close(end); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
+
 // A subscription is opened again after each outage, so its handshake is what Close meets.
 func TestCloseNeedNotWaitForASubscriptionThatOpens(t *testing.T) {
 	t.Parallel()
@@ -153,15 +167,7 @@ func TestCloseNeedNotWaitForASubscriptionThatOpens(t *testing.T) {
 			if _, _, err := s.Watch(ctx, claim("k")); !errors.Is(err, picket.ErrUnavailable) {
 				t.Errorf("Watch = %v, want ErrUnavailable", err)
 			}
-			began := time.Now()
-			end, cancelEnd := context.WithTimeout(t.Context(), 4*time.Second)
-			defer cancelEnd()
-			if err := s.Close(end); err != nil {
-				t.Errorf("Close = %v", err)
-			}
-			if took := time.Since(began); took > 2*time.Second {
-				t.Errorf("Close took %v", took)
-			}
+			wantQuickClose(t, s)
 		})
 	}
 }
@@ -196,15 +202,7 @@ func TestCloseEndsEverythingSoonAlsoWithoutAServer(t *testing.T) {
 	}
 	time.AfterFunc(50*time.Millisecond, cancel)
 	wg.Wait()
-	began := time.Now()
-	end, cancelEnd := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancelEnd()
-	if err := s.Close(end); err != nil {
-		t.Errorf("Close = %v", err)
-	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("Close took %v", took)
-	}
+	wantQuickClose(t, s)
 	if _, err := s.Acquire(t.Context(), claim("k")); !errors.Is(err, picket.ErrClosed) {
 		t.Errorf("Acquire after Close = %v, want ErrClosed", err)
 	}
@@ -213,7 +211,7 @@ func TestCloseEndsEverythingSoonAlsoWithoutAServer(t *testing.T) {
 	}
 	server.Cont()
 	_ = lease.Release(t.Context())
-	end, cancelEnd = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	end, cancelEnd := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancelEnd()
 	_ = l.Shutdown(end)
 }

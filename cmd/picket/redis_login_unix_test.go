@@ -183,7 +183,7 @@ func wantRefusals(t *testing.T, all map[string]refused) {
 				eventually(t, strings.Join(args, " ")+" says "+strconv.Quote(c.says), func() bool { // on a busy machine the handshakes with a Cluster may take longer than a call
 					p := d.start(binary, args...)
 					p.wantExit(exitUnavailable)
-					eventually(t, "it says why", func() bool { return strings.HasSuffix(p.err.String(), "\n") })
+					p.complains("\n")
 					return strings.Contains(p.err.String(), c.says)
 				})
 			}
